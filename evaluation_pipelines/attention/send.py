@@ -73,7 +73,7 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     for position, each in enumerate(unsent):
         if not _post(stores.settings, each.alert, log):
             left = len(unsent) - position
-            log.error("%d alerts wait to be delivered; they are tried again", left)
+            log.error("%d alerts wait to be delivered. They are tried again", left)
             return left
         AlertStore(stores.ledger).mark_sent(each.alert_id, now)
     return 0

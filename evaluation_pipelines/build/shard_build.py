@@ -149,7 +149,7 @@ class ContextElsewhere:
             raise EngineError(
                 f"The worker on {gethostname()} cannot use the ledger, which is a file on "
                 f"{self.only_on}. Nodes on several machines need EVAL_LEDGER_URL=postgresql+psycopg"
-                "://user@host/database; or set EVAL_ENGINE=local. Then run the step again."
+                "://user@host/database, or set EVAL_ENGINE=local. Then run the step again."
             )
         try:
             return BuildContext(_opened(self.settings)[0], self.tables)

@@ -90,7 +90,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(
             help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
-            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at; "
+            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at, "
             "or a list of sessions as it was exported."
         ),
     ] = None,
@@ -119,7 +119,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
             print_error(
-                f"{runs}: not used: {', '.join(ignored)}; what is: {', '.join(REQUIRED + OPTIONAL)}"
+                f"{runs}: not used: {', '.join(ignored)}, what is: {', '.join(REQUIRED + OPTIONAL)}"
             )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, f"{found.runs.height} runs of {runs}", as_list)

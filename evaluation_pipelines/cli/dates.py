@@ -101,5 +101,5 @@ def why_not_built(due: QueuedDate) -> str:
     next_time = due.next_attempt_at
     when = "parked" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
     return (
-        f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}; to build it now: {now})"
+        f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}, to build it now: {now})"
     )

@@ -163,12 +163,12 @@ def _refuse_hidden_people(which: SessionFilter) -> None:
     view = load_settings().people_view
     if which.person is not None and view != "person":
         raise typer.BadParameter(
-            f"--person: single people are not shown (EVAL_PEOPLE_VIEW={view}); "
+            f"--person: single people are not shown (EVAL_PEOPLE_VIEW={view}). "
             "EVAL_PEOPLE_VIEW=person shows them, see docs/people.md"
         )
     if which.team is not None and view == "off":
         raise typer.BadParameter(
-            "--team: teams are not shown (EVAL_PEOPLE_VIEW=off); "
+            "--team: teams are not shown (EVAL_PEOPLE_VIEW=off). "
             "EVAL_PEOPLE_VIEW=team shows them, see docs/people.md"
         )
 
@@ -227,7 +227,7 @@ def _one(stores: Stores, name: str, value: str, known: set[str]) -> str:
         several = ", ".join(map(repr, found))
         raise typer.BadParameter(one_line(f"{option}: several have this name: {several}"))
     said = hint(value, shown) if shown else "evaluation-pipelines people list shows who is known"
-    raise typer.BadParameter(one_line(f"{option}: no session has it; {said}"))
+    raise typer.BadParameter(one_line(f"{option}: no session has it, {said}"))
 
 
 def named_session(lake: Lake, name: str, organization: str | None = None) -> SessionName:

@@ -71,7 +71,7 @@ def import_identities(
 def _print_synced(identities: Identities, dates: tuple[date, ...]) -> None:
     people = pluralize(len(identities.people), "person", "people")
     ids = pluralize(sum(len(each.ids) for each in identities.people), "id")
-    print_line(f"{people} with {ids} registered; {pluralize(len(dates), 'date')} to build again")
+    print_line(f"{people} with {ids} registered. {pluralize(len(dates), 'date')} to build again")
     if dates:
         print_line(f"from {dates[0]} to {dates[-1]}: evaluation-pipelines build")
 

@@ -68,7 +68,7 @@ def list_entries(
     found = pluralize(int(frame["lines"].sum()), "entry", "entries")
     print_line(
         f"{found} of {pluralize(frame['file_id'].n_unique(), 'file')}"
-        + (f"; {not_shown} not shown: use --limit" if not_shown else "")
+        + (f", {not_shown} not shown: use --limit" if not_shown else "")
     )
     _print_external(external, limit, each_one=each_one)
 
@@ -128,7 +128,7 @@ def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
     print_table("\nSignals and evaluations", columns, rows, essential=len(columns))
     print_line(
         f"{pluralize(int(rejected['rejected'].sum()), 'line')} of "
-        f"{pluralize(rejected.height, 'file')}; correct the file: it is read again when it changes"
+        f"{pluralize(rejected.height, 'file')}. Correct the file: it is read again when it changes"
     )
 
 
@@ -199,7 +199,7 @@ def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, 
     if entry.record_index != WHOLE_LINE:
         yield (
             "record",
-            f"{entry.record_index}, counted from 0; the others of the line are stored",
+            f"{entry.record_index}, counted from 0. The others of the line are stored",
         )
     yield "read", f"{_time(entry.quarantined_at)} UTC"
     yield "reason", entry.reason

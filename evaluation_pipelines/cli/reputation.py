@@ -457,7 +457,7 @@ def print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> 
     print_line(f"  {'before':16} {' and '.join(trend)} (7 and 30 days ago)")
     positive, negative = latest["positive_events"], latest["negative_events"]
     signals = f"{latest['total_events']} in 90 days, {positive} positive, {negative} negative"
-    print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
+    print_line(f"  {'signals':16} {signals}, confidence {latest['confidence']:.2f}")
 
 
 def _agent_line(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def serve(
         bool | None,
         typer.Option(
             "--build/--no-build",
-            help="Read, build and publish new telemetry seconds after it arrived; by default if "
+            help="Read, build and publish new telemetry seconds after it arrived. By default if "
             "there are no keys, the ledger is a file, and telemetry is in a folder.",
             show_default=False,
         ),

@@ -90,7 +90,7 @@ def read_runs(path: Path, by: str = WHAT) -> pl.DataFrame:
     rows = given.select(pl.col(old).alias(new) for old, new in _names(given.columns, by).items())
     if missing := [name for name in REQUIRED if name not in rows.columns]:
         wanted = " and ".join(by if name == WHAT else name for name in missing)
-        raise UserError(f"{path}: no column {wanted}; it has {', '.join(given.columns) or 'none'}")
+        raise UserError(f"{path}: no column {wanted}. It has {', '.join(given.columns) or 'none'}")
     names = [name for name in (*REQUIRED, *OPTIONAL) if name in rows.columns]
     if nested := [name for name in names if rows[name].dtype.is_nested()]:
         raise UserError(f"{path}: column {nested[0]} is {rows[nested[0]].dtype}, not single values")
@@ -190,7 +190,7 @@ def _check(path: Path, rows: pl.DataFrame, name: str, is_wrong: pl.Expr, what: s
         return
     first = wrong.row(0, named=True)
     value = "" if first[name] is None else f" ({first[name]})"
-    more = f"; {wrong.height - 1} more rows have this" if wrong.height > 1 else ""
+    more = f", {wrong.height - 1} more rows have this" if wrong.height > 1 else ""
     raise UserError(f"{path}: row {first['row']}: {name} {what}{value}{more}")
 
 

@@ -105,7 +105,7 @@ WHEN_INPUTS_SETTLED = ((_CHANGED | _FULL_HOUR) & _SETTLED & _IDLE).with_label(
 
 # Evaluated for each date. A date whose run failed is requested again every hour.
 WHEN_DATE_CHANGED = ((_CHANGED | (_FAILED & _FULL_HOUR)) & _SETTLED & _IDLE).with_label(
-    "when the inputs of a date have changed and settled; every hour while that fails"
+    "when the inputs of a date have changed and settled. Every hour while that fails"
 )
 
 EVERY_5_SECONDS, EVERY_10_SECONDS = 4, 9

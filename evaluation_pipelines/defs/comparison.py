@@ -137,7 +137,7 @@ def compared_models(
         yield asset_check_result(each)
     if broken := [each for each in results if not each.passed and each.severity == "error"]:
         raise dg.Failure(
-            "The comparison failed its checks and was not written; the previous one stays: "
+            "The comparison failed its checks and was not written. The previous one stays: "
             + "; ".join(f"{each.rule}: {each.found}" for each in broken),
             allow_retries=False,
         )
@@ -190,8 +190,8 @@ _STATES = markdown_table(
 _DESCRIPTION = (
     f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
     f"The state is the first of these that applies:\n\n{_STATES}\n\n"
-    "The check `books_balance` compares the counts of ingest, of the tables and of the states; "
-    "books that do not balance are not written."
+    "The check `books_balance` compares the counts of ingest, of the tables and of the states. "
+    "Books that do not balance are not written."
 )
 
 

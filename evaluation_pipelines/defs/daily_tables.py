@@ -227,5 +227,5 @@ daily_tables_job = dg.define_asset_job(
     # Without the checks of the whole lake: the cost of a build must not grow with the history.
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs(TELEMETRY_TABLES))),
-    description="Builds the daily tables of a range of dates; started by a sensor.",
+    description="Builds the daily tables of a range of dates. Started by a sensor.",
 )

@@ -92,7 +92,7 @@ class JudgeConfig(dg.Config):
         default=None, ge=0, description="Limit on cost, in addition to EVAL_JUDGE_MAX_COST_USD."
     )
     triggered_by: str | None = Field(
-        default=None, description="Requester of the run; by default the id of the run."
+        default=None, description="Requester of the run. By default the id of the run."
     )
 
     def run_request(self, run_id: str) -> RunRequest:
@@ -126,7 +126,7 @@ class SessionConfig(dg.Config):
         default=False, description="Score it again even if it has a finished scoring."
     )
     by: str | None = Field(
-        default=None, description="Requester of the score; by default the id of the run."
+        default=None, description="Requester of the score. By default the id of the run."
     )
 
 
@@ -364,7 +364,7 @@ judge_due_job = dg.define_asset_job(
     "judge_due",
     selection=dg.AssetSelection.assets(judge_scores).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs([_SCORES]))),
-    description="Judges what is due in a range of dates; started by a sensor.",
+    description="Judges what is due in a range of dates. Started by a sensor.",
 )
 
 
@@ -399,7 +399,7 @@ def score_session(
         raise dg.Failure(f"{score.session_key} is not scored yet: {reason}", allow_retries=False)
 
 
-@dg.job(description="Scores one session now; its configuration has the session key.")
+@dg.job(description="Scores one session now. Its configuration has the session key.")
 def judge_session_now() -> None:
     """Answer by the same status table as the terminal program."""
     score_session()
@@ -407,9 +407,9 @@ def judge_session_now() -> None:
 
 def _refusal(requested: RequestResult, session: str) -> str:
     reasons = {
-        "conflict": "it is being scored; wait for the result, or do not force",
+        "conflict": "it is being scored. Wait for the result, or do not force",
         "not_terminal": "it has not ended yet",
-        "expired": "its texts have expired; a score that it has stays",
+        "expired": "its texts have expired. A score that it has stays",
         "unknown": "the lake has no such session",
     }
     answer = requested.answer
@@ -448,7 +448,7 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
         raise dg.Failure("; ".join(problems), allow_retries=False)
 
 
-@dg.job(description="Collects batches of the judge that have ended; started by a sensor.")
+@dg.job(description="Collects batches of the judge that have ended. Started by a sensor.")
 def collect_judge_batches() -> None:
     """Collect once; what has not ended waits for the next run."""
     collect_batches()
@@ -516,7 +516,7 @@ def fresh_sessions_sensor(
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
     if stores.settings.judge_mode == "batch":
         asked = [_request_now(each) for each in found.candidates if each.is_request]
-        nothing = dg.SkipReason("no person has asked for a score; the others wait for the night")
+        nothing = dg.SkipReason("no person has asked for a score. The others wait for the night")
         return dg.SensorResult(asked, skip_reason=None if asked else nothing)
     why_off = stores.settings.why_no_automatic_judging
     found = found if why_off is None else found.requested()
@@ -527,7 +527,7 @@ def fresh_sessions_sensor(
     last = json.loads(context.cursor or "{}")
     if last.get("waiting") == fingerprint and _is_recent(last["asked_at"], now):
         number = f"{len(found.candidates)} sessions wait that the last run did not judge"
-        return dg.SkipReason(f"{number}: see its report; they are requested again within the hour")
+        return dg.SkipReason(f"{number}: see its report. They are requested again within the hour")
     cursor = json.dumps({"waiting": fingerprint, "asked_at": now.isoformat()})
     limit = {"max_sessions": stores.settings.judge_fresh_sessions}
     return dg.SensorResult([_request(found.days, limit)], cursor=cursor)

@@ -50,7 +50,7 @@ nightly_evaluation_job = dg.define_asset_job(
     tags=NIGHT_RUN,
     description="Judges what is due in a range of dates, then builds scorecards, reputation, the "
     "comparison with its report, closed books and the analysts' database. A judge that does not "
-    "answer and dates that fail are reported; the other steps go on.",
+    "answer and dates that fail are reported. The other steps go on.",
 )
 
 

@@ -30,7 +30,7 @@ def draw_audit_sample(context: dg.OpExecutionContext, stores: dg.ResourceParam[S
     dates = undrawn_dates(stores, now.date())
     drawn, waiting = draw_samples(stores, dates, now), len(open_samples(stores))
     context.log.info(
-        "%d sessions of %d dates drawn; %d wait for review: page /reviews",
+        "%d sessions of %d dates drawn. %d wait for review: page /reviews",
         drawn,
         len(dates),
         waiting,

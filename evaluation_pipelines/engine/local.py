@@ -87,7 +87,7 @@ class LocalEngine:
                 raise EngineError(
                     f"A worker process was killed during {work.name}, and so was the one in its "
                     "place. Nothing of that step was stored. If memory was short, set "
-                    "EVAL_INGEST_PROCESSES=1 or a smaller EVAL_BATCH_BYTES; then run the step "
+                    "EVAL_INGEST_PROCESSES=1 or a smaller EVAL_BATCH_BYTES. Then run the step "
                     "again."
                 )
             broken_at[:] = [request]

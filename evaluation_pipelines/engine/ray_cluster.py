@@ -73,7 +73,7 @@ class RayEngine:
             reason = f"{error}".strip().rpartition("\n")[2]  # a traceback can be before it
             raise EngineError(
                 f"The Ray cluster {self._address or ''} cannot be used: {reason}. Check that it "
-                "runs and that EVAL_ENGINE or RAY_ADDRESS names it; EVAL_ENGINE=local needs none."
+                "runs and that EVAL_ENGINE or RAY_ADDRESS names it. EVAL_ENGINE=local needs none."
             ) from error
         self._began = True
         return self
@@ -162,7 +162,7 @@ class RayEngine:
         if now - self._lonely_since > NO_NODE_S:
             raise EngineError(
                 f"The Ray cluster has had no node with a CPU for {NO_NODE_S:g} s. Start nodes (ray "
-                "start --address=...), or set EVAL_ENGINE=local; then run the step again."
+                "start --address=...), or set EVAL_ENGINE=local. Then run the step again."
             )
 
 

@@ -80,7 +80,7 @@ _ALWAYS = (
     ("what others wrote", "it is in their sessions: forget these, or let texts expire"),
     ("copies and exports", "what was exported, sent to webhooks or lies in backups stays there"),
 )
-_POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it; archives are backups")
+_POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it. Archives are backups")
 _SOURCE = ("otel_logs in ClickHouse", "it belongs to its collector: delete from there, or its TTL")
 _SERVER = ("logs of the ClickHouse server", "its query log is deleted by its own rules")
 

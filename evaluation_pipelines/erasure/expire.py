@@ -183,7 +183,7 @@ class Expire:
             if self._replace(result, left, hold, note):
                 result.dates.setdefault(kind, []).append(day)
             else:
-                result.busy.append(f"telemetry of {day} has just been ingested; run this again.")
+                result.busy.append(f"telemetry of {day} has just been ingested. Run this again.")
 
     def _left(self, part: Part, kind: str) -> pl.DataFrame | None:
         """Return what stays of a part; None if no part takes its place."""
@@ -223,7 +223,7 @@ class Expire:
             rows = self.stores.lake.read_part(part, QUARANTINE)
             left = rows.filter(pl.col("quarantined_at").dt.date() >= first)
             if left.height < rows.height and not self._replace(result, [(part, left)], None):
-                result.busy.append("the quarantine was merged meanwhile; run this again.")
+                result.busy.append("the quarantine was merged meanwhile. Run this again.")
 
     def _expire_landing(self, result: Expiry, first: date) -> None:
         """Delete landing files that were read to their end."""

@@ -187,7 +187,7 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
     names = {DEFAULT_PROFILE, *(each.profile.id for each in judged)}
     if overrides.profile not in {None, *names}:
         raise JudgeNotReadyError(
-            f"no judge profile is named {overrides.profile}; use one of: {', '.join(sorted(names))}"
+            f"no judge profile is named {overrides.profile}. Use one of: {', '.join(sorted(names))}"
         )
     of_settings = partial(_default_plan, settings, rubrics, model, overrides)
     defaults = [each.key for each in judged if is_default(each)] or [(DEFAULT_PROFILE, 1)]

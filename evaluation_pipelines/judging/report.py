@@ -231,7 +231,7 @@ class JudgeReport:
 
     def count_interrupted(self) -> None:
         """Count the rest of a run that was interrupted."""
-        self.stop_reason = "interrupted; the replies that arrived are kept for the next run"
+        self.stop_reason = "interrupted. The replies that arrived are kept for the next run"
         if (rest := self.candidates - self.handled) > 0:
             self.deferred[LeftOpenReason.INTERRUPTED] += rest
 

@@ -47,7 +47,7 @@ _MAX_WAITS = 3
 _TAKEN_WITHIN = timedelta(hours=1)
 """Time from the request in which another judge takes it, if the lock was left to it."""
 
-_STOPPED = "the judge was stopped; the next one goes on with the scoring"
+_STOPPED = "the judge was stopped. The next one goes on with the scoring"
 _ERROR = "an error of the judge, which its log explains"
 _LOGGED_CHARACTERS = 200
 
@@ -253,6 +253,6 @@ def _warn(score: Score) -> None:
     """Log why a scoring has failed, with the beginning of the reply that could not be used."""
     reply = redact(score.failed_reply or "", personal=personal_kinds()).text
     began = one_line(reply)[:_LOGGED_CHARACTERS]
-    said = f"; the judge wrote: {began}" if began else ""
+    said = f", the judge wrote: {began}" if began else ""
     subject = score.score_id, score.session_key
     LOG.warning("scoring %s of %s failed: %s%s", *subject, score.error_message, said)

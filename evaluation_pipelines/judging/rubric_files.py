@@ -77,7 +77,7 @@ class Rubrics:
             raise RubricError(f"{where} names a rubric that cannot be used: {self.faults[name]}")
         known = ", ".join(sorted(self.usable))
         raise RubricError(
-            f"{where} names the rubric {name}, which does not exist; use one of: {known}"
+            f"{where} names the rubric {name}, which does not exist. Use one of: {known}"
         )
 
 
@@ -133,8 +133,8 @@ def _folders(parent: Path) -> list[Path]:
 def _load(folder: Path) -> Rubric:
     if not _NAME.fullmatch(folder.name):
         raise RubricError(
-            f"{folder}: {folder.name!r} is not a rubric name; "
-            "use lowercase letters, digits, - and _"
+            f"{folder}: {folder.name!r} is not a rubric name. "
+            "Use lowercase letters, digits, - and _"
         )
     template = _read(folder / SCORE_FILE)
     rubric = Rubric(
@@ -152,7 +152,7 @@ def _load(folder: Path) -> Rubric:
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise RubricError(f"{path}: larger than {_MAX_BYTES // 1024} KB; shorten it")
+            raise RubricError(f"{path}: larger than {_MAX_BYTES // 1024} KB. Shorten it")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RubricError(f"{path}: cannot be read as UTF-8 text: {error}") from error

@@ -134,7 +134,7 @@ def _files(folder: Path) -> list[Path]:
 def _load(path: Path) -> list[LabelledSession]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise LabelledSessionsError(f"{path}: larger than {_MAX_BYTES // 1024} KB; split it")
+            raise LabelledSessionsError(f"{path}: larger than {_MAX_BYTES // 1024} KB. Split it")
         document = _Document.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
         return twins(document.model_dump(exclude_unset=True))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -78,7 +78,7 @@ def _parsed(text: bytes, path: Path) -> JudgeProfile:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ProfileError(f"{path} is not YAML: {error}") from None
     if has_aliases:
-        raise ProfileError(f"{path} has YAML aliases (*name); write out the values")
+        raise ProfileError(f"{path} has YAML aliases (*name). Write out the values")
     if repeated := sorted(set(_repeated_keys(root))):
         raise ProfileError(f"{path}: {', '.join(repeated)} occurs more than once in a mapping")
     return parse_profile(values, str(path))

@@ -128,8 +128,8 @@ def publish(
             with suppress(OSError):
                 each.unlink(missing_ok=True)
         raise AnalyticsError(
-            f"{link} was not published: {error}. Fix the cause and publish again; "
-            "the previous database is still there."
+            f"{link} was not published: {error}. Fix the cause and publish again. "
+            "The previous database is still there."
         ) from error
     _tidy(folder, {file.name, before.name})
     return Published(link, file, rows, size)

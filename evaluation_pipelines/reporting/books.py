@@ -159,7 +159,7 @@ def _unattributed(
         (read.repeated_records, "records that repeat another one", "known by their agent's form"),
         (read.forgotten, "events of what was forgotten", "left out"),
     ):
-        yield Unattributed(number, what, f"read on this day (UTC); {note}")
+        yield Unattributed(number, what, f"read on this day (UTC). {note}")
     yield outside
     if day == first:
         early = pl.col("event_time") < pl.lit(midnight).cast(UTC_TIME)
@@ -202,7 +202,7 @@ def _outside(stores: Stores, now: datetime) -> Unattributed:
     return Unattributed(
         sum(each.rows for each in dates),
         "events under days outside the partitions' range",
-        f"of all telemetry; kept, and built by hand only: {named}" if dates else "of all telemetry",
+        f"of all telemetry. Kept, and built by hand only: {named}" if dates else "of all telemetry",
     )
 
 

@@ -30,7 +30,7 @@ def served_copy(settings: Settings) -> ServedCopy | None:
     return ServedCopy(
         f"{variable} names ClickHouse at {shown_dsn(dsn)}: its copy of the published tables is no "
         "longer updated, and forget and expire do not reach it",
-        f"run there the statements that this query returns: {_drop_statements(dsn)}; then unset "
+        f"run there the statements that this query returns: {_drop_statements(dsn)}. Then unset "
         f"{variable}",
     )
 

@@ -105,7 +105,7 @@ def read_reputation(settings: Settings) -> Iterator[ReputationStore]:
     if folder is not None and not folder.exists():
         raise ClickHouseError(
             f"{folder} holds no reputation yet. Run evaluation-pipelines reputation update (or "
-            "demo) first; if it lies elsewhere, name it by EVAL_DATA_DIR or EVAL_CLICKHOUSE_DSN."
+            "demo) first. If it lies elsewhere, name it by EVAL_DATA_DIR or EVAL_CLICKHOUSE_DSN."
         )
     with _open(settings) as store:
         store.expect_migrated()

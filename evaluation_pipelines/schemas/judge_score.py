@@ -90,7 +90,7 @@ class Score:
     session_id: Annotated[str, Meaning("session.id as sent by the agent")]
     content_hash: Annotated[str, Meaning("content that was scored")]
     agent_id: Annotated[str | None, Meaning("agent.id, else the masque, else service.name")] = None
-    agent_model: Annotated[str | None, Meaning("model of the agent; the judge is never told")] = (
+    agent_model: Annotated[str | None, Meaning("model of the agent. The judge is never told")] = (
         None
     )
     session_date: Annotated[date, Meaning("UTC day the session began: the partition")]
@@ -102,22 +102,22 @@ class Score:
     samples: Annotated[int, _ledger_only("how many times the score turn is asked")]
     status: Annotated[ScoreStatus, Meaning("pending, in_progress, completed or failed")]
     total_score: Annotated[
-        int | None, Meaning("0-100; null until completed", lake=pl.Float64())
+        int | None, Meaning("0-100, null until completed", lake=pl.Float64())
     ] = None
     criteria_scores: Annotated[
         Mapping[str, int | None] | None,
-        Meaning("JSON: criterion -> points; null if the judge gave none"),
+        Meaning("JSON: criterion -> points, null if the judge gave none"),
     ] = None
     failure_tags: Annotated[
         Sequence[str] | None,
-        Meaning("what the judge found wrong; null when not given", lake=pl.List(pl.String)),
+        Meaning("what the judge found wrong, null when not given", lake=pl.List(pl.String)),
     ] = None
     sample_totals: Annotated[Sequence[int] | None, Meaning("JSON: totals of all samples")] = None
     sample_errors: Annotated[
         Sequence[str] | None, _ledger_only("why other samples gave no total")
     ] = None
     score_spread: Annotated[
-        float | None, Meaning("standard deviation of the samples; null for one")
+        float | None, Meaning("standard deviation of the samples, null for one")
     ] = None
     score_analysis: Annotated[
         str | None, Meaning("what the judge says of the way of working", "text")
@@ -149,7 +149,7 @@ class Score:
     ] = None
     estimated_usage: Annotated[
         bool | None,
-        Meaning("the endpoint reported impossible token counts; they are estimated", "flag"),
+        Meaning("the endpoint reported impossible token counts. They are estimated", "flag"),
     ] = None
     content_level: Annotated[
         str | None, Meaning("full, prompts or none: how much text was logged")
@@ -159,7 +159,7 @@ class Score:
     ] = None
     score_triggered_by: Annotated[str, Meaning("a person, 'schedule', 'sensor' or a run id")]
     requested_by: Annotated[
-        str | None, _ledger_only("who asked for this session; null for a run")
+        str | None, _ledger_only("who asked for this session, null for a run")
     ] = None
     scored_at_us: Annotated[int, Meaning("when it was asked for")]
     started_at_us: Annotated[int | None, Meaning("when work on it began")] = None
@@ -170,17 +170,17 @@ class Score:
     )
     error_message: Annotated[str | None, Meaning("why it failed", "text")] = None
     input_tokens: Annotated[
-        int | None, Meaning("tokens sent, cached ones left out; null when unknown", "count")
+        int | None, Meaning("tokens sent, cached ones left out, null when unknown", "count")
     ] = None
     cached_tokens: Annotated[
         int | None, Meaning("tokens sent that the provider had in its cache", "count")
     ] = None
     output_tokens: Annotated[int | None, Meaning("tokens of all replies", "count")] = None
-    judge_cost_usd: Annotated[float | None, Meaning("price of all replies; null when unknown")] = (
+    judge_cost_usd: Annotated[float | None, Meaning("price of all replies, null when unknown")] = (
         None
     )
     latency_ms: Annotated[
-        float | None, Meaning("time spent waiting for replies; null if one was in a batch")
+        float | None, Meaning("time spent waiting for replies, null if one was in a batch")
     ] = None
     turn_log: Annotated[tuple[LoggedTurn, ...], _internal("every reply as soon as it arrived")] = ()
     booked_cost_usd: Annotated[
@@ -200,7 +200,7 @@ class Score:
     )
     waits: Annotated[int, _internal("how often a request could not be finished")] = 0
     next_try_at_us: Annotated[
-        int | None, _internal("when a request is tried again; null at once")
+        int | None, _internal("when a request is tried again, null at once")
     ] = None
 
     @property
@@ -263,9 +263,9 @@ judge wrote the same.
 """
 
 _COMPUTED = {
-    "content_hash": ("is_current", "the session has that content still; null without a session"),
+    "content_hash": ("is_current", "the session has that content still, null without a session"),
     "prompt_hash": ("current_prompt_used", "made by the rubric that would judge the session now"),
-    "error_message": ("failed_reply", "last reply of a failed scoring; not trusted"),
+    "error_message": ("failed_reply", "last reply of a failed scoring, not trusted"),
 }
 """Columns of the lake that the ledger has not, by the field that they follow."""
 

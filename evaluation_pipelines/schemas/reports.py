@@ -6,12 +6,12 @@ from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, Table, c
 
 _GROUP = (
     ("classification_label", pl.String, "label of the sessions"),
-    ("profile_id", pl.String, "judge profile; null where none took part in the score"),
-    ("profile_version", pl.Int64, "its version; never two of them in one row"),
+    ("profile_id", pl.String, "judge profile, null where none took part in the score"),
+    ("profile_version", pl.Int64, "its version, never two of them in one row"),
     ("effective_source", pl.String, "where the scores come from; never two of them in one row"),
 )
 _MODEL = ("model", "provider", "model_variant")
-_VARIANT = "what it ran with unless the usual; never two of them in one row"
+_VARIANT = "what it ran with unless the usual, never two of them in one row"
 _PAIR = tuple(f"{name}_{side}" for side in "ab" for name in _MODEL)
 _SPAN = (
     ("since", UTC_TIME, "sessions that started then or later"),
@@ -40,12 +40,12 @@ MODEL_COMPARISON = Table(
     ),
     columns=columns(
         *_GROUP,
-        ("model", pl.String, "model, 'mixed' where none has 80% of the output; null if unknown"),
+        ("model", pl.String, "model, 'mixed' where none has 80% of the output, null if unknown"),
         ("provider", pl.String, "provider of the model"),
         ("model_variant", pl.String, _VARIANT),
         ("state", pl.String, "ranked, insufficient (too few runs), mixed or unknown model"),
-        ("rank", pl.Int64, "1 + models shown to be better; null unless ranked, by five people"),
-        ("on_frontier", pl.Boolean, "no ranked model is both cheaper and better; null if unknown"),
+        ("rank", pl.Int64, "1 + models shown to be better, null unless ranked, by five people"),
+        ("on_frontier", pl.Boolean, "no ranked model is both cheaper and better, null if unknown"),
         ("runs", pl.Int64, "sessions in the averages: not the disqualified ones"),
         (
             "zero_cost_runs",
@@ -54,8 +54,8 @@ MODEL_COMPARISON = Table(
         ),
         ("failed_at_start", pl.Int64, "those that failed before any tool call: they count as 0"),
         ("disqualified", pl.Int64, "sessions with a disqualifier, in no average"),
-        ("people_runs", pl.Int64, "sessions that people scored; they stay in the row"),
-        ("people_score", pl.Float64, "mean of their scores, 0-100; null without any"),
+        ("people_runs", pl.Int64, "sessions that people scored. They stay in the row"),
+        ("people_score", pl.Float64, "mean of their scores, 0-100, null without any"),
         (
             "avg_effective_score",
             pl.Float64,
@@ -64,7 +64,7 @@ MODEL_COMPARISON = Table(
         ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
         ("avg_score_low", pl.Float64, _LOW),
         ("avg_score_high", pl.Float64, _HIGH),
-        ("judge_models", pl.String, "models that judged them, with commas; null without a judge"),
+        ("judge_models", pl.String, "models that judged them, with commas, null without a judge"),
         ("flagged_runs", pl.Int64, "sessions whose judgment has a flag"),
         ("score_sd", pl.Float64, "standard deviation of the scores"),
         (
@@ -78,21 +78,21 @@ MODEL_COMPARISON = Table(
         ("avg_cost_usd_low", pl.Float64, _LOW),
         ("avg_cost_usd_high", pl.Float64, _HIGH),
         ("cost_coverage", pl.Float64, "share of the runs whose cost is known"),
-        ("score_per_dollar", pl.Float64, "avg_score / avg_cost_usd; null under 80% coverage"),
+        ("score_per_dollar", pl.Float64, "avg_score / avg_cost_usd, null under 80% coverage"),
         ("score_per_dollar_low", pl.Float64, _LOW),
         ("score_per_dollar_high", pl.Float64, _HIGH),
         (
             "relative_cost",
             pl.Float64,
-            "cost over that of the cheapest model that costs anything, geometric means; 0: free",
+            "cost over that of the cheapest model that costs anything, geometric means. 0: free",
         ),
         ("margin", pl.Float64, "points that count as not worse"),
         ("not_worse_p", pl.Float64, "one-sided p-value: less than the margin below every model"),
         ("not_worse_p_holm", pl.Float64, "the same, corrected for all cheaper models"),
-        ("is_not_worse", pl.Boolean, "that is shown; null where it is not tested"),
-        ("not_worse_reason", pl.String, "why it is not tested; null where it is"),
+        ("is_not_worse", pl.Boolean, "that is shown, null where it is not tested"),
+        ("not_worse_reason", pl.String, "why it is not tested, null where it is"),
         ("more_runs", pl.Int64, "further runs that show it in 4 of 5 cases if it is as good"),
-        ("people_needed", pl.Int64, "or people, where more runs would not; null if it is shown"),
+        ("people_needed", pl.Int64, "or people, where more runs would not, null if it is shown"),
         ("is_best_value", pl.Boolean, "the cheapest model that is shown to be not worse"),
         ("avg_tokens", pl.Float64, "mean total tokens of the runs whose tokens are known"),
         ("avg_tokens_low", pl.Float64, _LOW),
@@ -117,7 +117,7 @@ MODEL_COMPARISON = Table(
 
 MODEL_COMPARISON_PAIRS = Table(
     name="model_comparison_pairs",
-    grain="one row per pair of comparable models within a label; A comes first in the alphabet",
+    grain="one row per pair of comparable models within a label. A comes first in the alphabet",
     key=(*(name for name, *_ in _GROUP), *_PAIR),
     order=(*(name for name, *_ in _GROUP), *_PAIR),
     columns=columns(
@@ -163,8 +163,8 @@ MODEL_COMPARISON_PAIRS = Table(
         ("is_paired", pl.Boolean, "people were compared with themselves"),
         ("at_ceiling", pl.Boolean, "failures and other runs were judged apart"),
         ("verdict", pl.String, "A better, B better, not decided or too few people"),
-        ("indication", pl.String, "what it looks like where that is no verdict; else null"),
-        ("reason", pl.String, "why it is not decided; null where it is"),
+        ("indication", pl.String, "what it looks like where that is no verdict, else null"),
+        ("reason", pl.String, "why it is not decided, null where it is"),
         ("runs_needed", pl.Int64, "runs a side that show 5 points in 4 of 5 comparisons"),
         *_SPAN,
     ),
@@ -181,10 +181,10 @@ MODEL_REGRESSIONS = Table(
         ("provider", pl.String, "its provider"),
         ("model_variant", pl.String, "its variant"),
         ("state", pl.String, "alert, lower, higher, steady or insufficient"),
-        ("missing", pl.String, "what it would take to watch it; null unless insufficient"),
-        ("window_since", UTC_TIME, "start of the recent weeks; of an alert: since when"),
+        ("missing", pl.String, "what it would take to watch it, null unless insufficient"),
+        ("window_since", UTC_TIME, "start of the recent weeks. Of an alert: since when"),
         ("window_until", UTC_TIME, "end of the recent weeks"),
-        ("channel", pl.String, "scores; near 100 what moved them most: failures, or passes"),
+        ("channel", pl.String, "scores, near 100 what moved them most: failures, or passes"),
         ("recent_runs", pl.Int64, "runs of the recent weeks"),
         ("before_runs", pl.Int64, "runs of up to 90 days before them"),
         ("before_days", pl.Int64, "days from the first of these runs to the recent weeks"),
@@ -204,9 +204,9 @@ MODEL_REGRESSIONS = Table(
         (
             "recent_failed",
             pl.Int64,
-            "near 100, recent_runs far below the others and under 50; else null",
+            "near 100, recent_runs far below the others and under 50, else null",
         ),
-        ("before_failed", pl.Int64, "before_runs that are; else null"),
+        ("before_failed", pl.Int64, "before_runs that are, else null"),
         ("worst_sessions", pl.List(pl.String), "lowest of recent_runs for their class and person"),
         ("computed_at", UTC_TIME, "when the comparison was made"),
     ),
@@ -229,7 +229,7 @@ def _of(measure: str, meaning: str) -> tuple[Column, ...]:
         (f"{measure}_people", pl.Int64, "people compared: with both, else those of fewer people"),
         (f"{measure}_mean", pl.Float64, f"mean of people's means in clean sessions: {meaning}"),
         (f"{measure}_baseline_mean", pl.Float64, "mean of people's means in baseline sessions"),
-        (f"{measure}_difference", pl.Float64, "mean - baseline mean; observed, not caused"),
+        (f"{measure}_difference", pl.Float64, "mean - baseline mean, observed, not caused"),
         (f"{measure}_low", pl.Float64, "lower end of the 95% interval of the difference"),
         (f"{measure}_high", pl.Float64, "upper end of it"),
         (
@@ -283,13 +283,13 @@ EVALUATION_BOOKS = Table(
         ),
         ("reason", pl.String, "why it is in that state", BLIND),
         ("what_next", pl.String, "what would bring it into another state"),
-        ("profile_id", pl.String, "best-matching profile; null when none matches"),
+        ("profile_id", pl.String, "best-matching profile, null when none matches"),
         ("profile_version", pl.Int64, "version of it that counts for the session"),
-        ("card_id", pl.String, "current scorecard by it; null when there is none"),
+        ("card_id", pl.String, "current scorecard by it, null when there is none"),
         (
             "effective_100",
             pl.Float64,
-            "0-100: the effective score; null when there is none",
+            "0-100: the effective score, null when there is none",
             BLIND,
         ),
         (
@@ -299,7 +299,7 @@ EVALUATION_BOOKS = Table(
             BLIND,
         ),
         ("scorings", pl.Int64, "scorings of the window by a judge, of any content and outcome"),
-        ("judge_cost_usd", pl.Float64, "what they cost; null when a price is unknown"),
+        ("judge_cost_usd", pl.Float64, "what they cost, null when a price is unknown"),
         ("content_hash", pl.String, "content that is booked"),
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),

@@ -29,7 +29,7 @@ WINDOW = (
     ("session_id", pl.String, "session.id as sent by the agent"),
     ("organization_id", pl.String, "organization"),
     ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
-    ("masque", pl.String, "persona worn; null for a baseline window"),
+    ("masque", pl.String, "persona worn, null for a baseline window"),
 )
 """Columns by which tables of session windows identify one."""
 

@@ -19,16 +19,16 @@ _EVENT_COLUMNS = columns(
     ),
     ("event_time", UTC_TIME, "when it happened"),
     ("observed_time", UTC_TIME, "when a collector or the SDK saw it"),
-    ("session_id", pl.String, "session.id as sent; of a subagent that of its parent, if named"),
+    ("session_id", pl.String, "session.id as sent, of a subagent that of its parent, if named"),
     ("session_date", pl.Date, "UTC day the session began: the partition"),
     (
         "organization_id",
         pl.String,
-        "organization.id, else its session's, else 'default'; null on attribution lines",
+        "organization.id, else its session's, else 'default', null on attribution lines",
     ),
     ("agent_id", pl.String, "agent.id as sent"),
     ("masque", pl.String, "persona named by the record, its resource, or a don / doff"),
-    ("user_id", pl.String, "enduser.id, else user.id, as sent; never an anonymous hash", PERSON),
+    ("user_id", pl.String, "enduser.id, else user.id, as sent, never an anonymous hash", PERSON),
     ("user_email", pl.String, "user.email as sent", PERSON),
     (
         "account_id",
@@ -45,13 +45,13 @@ _EVENT_COLUMNS = columns(
     (
         "source_cli",
         pl.String,
-        "agent program, such as claude_code; genai is any that follows the GenAI conventions",
+        "agent program, such as claude_code, or genai (any that follows the GenAI conventions)",
     ),
     ("service_name", pl.String, "service.name of the resource"),
     ("service_version", pl.String, "service.version of the resource"),
     ("event_name", pl.String, "canonical name, one of EVENT_NAMES"),
     ("source_event_name", pl.String, "name as sent, vendor prefix stripped"),
-    ("sequence", pl.Int64, "event.sequence; restarts at 0 with each process"),
+    ("sequence", pl.Int64, "event.sequence. Restarts at 0 with each process"),
     ("prompt_id", pl.String, "the prompt this event answers"),
     ("request_id", pl.String, "the provider's id of the API request"),
     ("tool_use_id", pl.String, "the id of the tool call"),
@@ -65,10 +65,10 @@ _EVENT_COLUMNS = columns(
     ("model_as_sent", pl.String, "model as named by the source"),
     ("model_variant", pl.String, "what it ran with unless the usual: context, effort, tier, speed"),
     ("provider", pl.String, "who serves the model: reported, else by its name or the price table"),
-    ("tool_name", pl.String, "tool as named by the source; MCP tools as mcp__server__tool"),
+    ("tool_name", pl.String, "tool as named by the source. MCP tools as mcp__server__tool"),
     ("tool_type", pl.String, "builtin or mcp"),
     ("tool_class", pl.String, "read, search, edit, write, shell, web, mcp, agent or other"),
-    ("success", pl.Boolean, "outcome of the call; null when unknown"),
+    ("success", pl.Boolean, "outcome of the call, null when unknown"),
     ("success_source", pl.String, "reported, or exit_code where that overrules the report"),
     ("exit_code", pl.Int64, "exit code of a shell call, where shown"),
     ("decision", pl.String, "accept or reject"),
@@ -77,7 +77,7 @@ _EVENT_COLUMNS = columns(
     ("ttft_ms", pl.Float64, "time to the first token"),
     ("cost_usd", pl.Float64, "price of the API request"),
     ("cost_source", pl.String, "reported, priced or unknown"),
-    ("list_price_usd", pl.Float64, "list price of the API request; null where none is known"),
+    ("list_price_usd", pl.Float64, "list price of the API request, null where none is known"),
     ("input_tokens", pl.Int64, "input tokens, never counting cached ones"),
     ("output_tokens", pl.Int64, "output tokens"),
     ("cache_read_tokens", pl.Int64, "input tokens read from the cache"),
@@ -89,7 +89,7 @@ _EVENT_COLUMNS = columns(
     (
         "time_anomaly",
         pl.Boolean,
-        "the time sent was unreadable or impossible; event_time is a substitute",
+        "the time sent was unreadable or impossible, so event_time is a substitute",
     ),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),
@@ -104,7 +104,7 @@ _TEXT_COLUMNS = columns(
 TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
 """Columns with what people, models and tools wrote."""
 
-_BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id; parts are sorted by it"))
+_BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id. Parts are sorted by it"))
 
 EVENT_NAMES = (
     "user_prompt",
@@ -137,7 +137,7 @@ _OF_TEXTS = (*TEXT_KEY, "organization_id", "session_id", "session_date")
 
 AGENT_EVENTS_LANDED = Table(
     name="agent_events_landed",
-    grain="one row per event as filed by ingest; a re-sent event appears again",
+    grain="one row per event as filed by ingest. A re-sent event appears again",
     key=(),
     order=(),
     columns=(*_EVENT_COLUMNS, *_BUCKET),
@@ -145,7 +145,7 @@ AGENT_EVENTS_LANDED = Table(
 
 EVENT_TEXTS_LANDED = Table(
     name="event_texts_landed",
-    grain="one row per event with texts as filed by ingest; a re-sent event appears again",
+    grain="one row per event with texts as filed by ingest. A re-sent event appears again",
     key=(),
     order=(),
     has_texts=True,
@@ -171,7 +171,7 @@ EVENTS_WITH_TEXTS = pl.Schema(
 
 QUARANTINE = Table(
     name="quarantine",
-    grain="one row per line or record that could not be read; equal ones are together",
+    grain="one row per line or record that could not be read. Equal ones are together",
     key=(),
     order=(),
     has_texts=True,
@@ -180,10 +180,10 @@ QUARANTINE = Table(
         ("path", pl.String, "path of the file when it was read, inside the landing folder"),
         ("offset", pl.Int64, "byte offset of the line"),
         ("length_bytes", pl.Int64, "bytes of the line"),
-        ("record_index", pl.Int64, "which log record of the line; null for the whole line"),
+        ("record_index", pl.Int64, "which log record of the line, null for the whole line"),
         ("reason", pl.String, "what is wrong, in words"),
         ("first_bytes", pl.String, "the first 256 bytes, undecodable ones escaped"),
         ("quarantined_at", UTC_TIME, "when it was read"),
-        ("lines", pl.Int64, "equal lines of the file that the row counts; the first is named"),
+        ("lines", pl.Int64, "equal lines of the file that the row counts. The first is named"),
     ),
 )

@@ -238,7 +238,7 @@ def _criterion(target: Target, verdict: HumanVerdict) -> str | None:
         raise OverrideError("a confirmation says that the score is right: it names no criterion")
     if name not in profile.criterion_ids:
         near = get_close_matches(name, profile.criterion_ids, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        hint = f", did you mean {' or '.join(near)}?" if near else "."
         raise OverrideError(
             f"{profile.id} version {profile.version} has no criterion {name}{hint} "
             f"Its criteria: {', '.join(profile.criterion_ids)}."
@@ -275,7 +275,7 @@ def _check_heading(names: Sequence[str]) -> None:
     if missing := [each for each in CSV_COLUMNS if each not in names]:
         found = ", ".join(map(repr, names)) or "none"
         raise OverrideError(
-            f"the heading lacks {', '.join(missing)}; found: {found}. Columns are separated by "
+            f"the heading lacks {', '.join(missing)}, found: {found}. Columns are separated by "
             f"commas: {', '.join(CSV_COLUMNS)} and, if needed, {', '.join(OPTIONAL_CSV_COLUMNS)}"
         )
     # Of a column that occurs twice, the reader would silently take the last.

@@ -179,7 +179,7 @@ def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
         name, column = getattr(query, field), FILTER_COLUMNS[field]
         known = evaluations[column].unique().drop_nulls().sort().to_list()
         if name is not None and name not in known:
-            raise UnknownNameError(f"No session has the {column} {name}; {hint(name, known)}")
+            raise UnknownNameError(f"No session has the {column} {name}, {hint(name, known)}")
 
 
 def _current(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:
@@ -307,7 +307,7 @@ class SessionLookup:
         automatic = [self._automatic(session, each) for each in (counting, named)]
         if automatic[0] is not None and automatic[1] is None:
             raise ProfileError(
-                f"{profile_id} has not scored {name.session}; its score is that of "
+                f"{profile_id} has not scored {name.session}. Its score is that of "
                 f"{counting['profile_id']}: leave the profile out to correct it"
             )
         return named

@@ -45,7 +45,7 @@ def check_role(caller: Caller, role: Role) -> None:
         raise ServiceError(
             403,
             "role_lacking",
-            f"The key {caller.name} has the role {caller.role}; this needs {role} "
+            f"The key {caller.name} has the role {caller.role}. This needs {role} "
             f"({ROLE_MEANINGS[role]}).",
             "Ask the operator of the service for a key with that role.",
         )
@@ -57,7 +57,7 @@ def check_all_organizations(caller: Caller) -> None:
         raise ServiceError(
             403,
             "all_organizations_needed",
-            f"The key {caller.name} is for one organization; this is about all of them.",
+            f"The key {caller.name} is for one organization. This is about all of them.",
             "Use a key that was made with --all-organizations.",
         )
 

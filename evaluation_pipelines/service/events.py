@@ -309,7 +309,7 @@ class EventHub:
                 is_failing = False
             except Exception:
                 if not is_failing:
-                    LOG.exception("events cannot be read; they are read as soon as it works again")
+                    LOG.exception("events cannot be read. They are read as soon as it works again")
                 is_failing = True
             await asyncio.sleep(self._poll_seconds)
 

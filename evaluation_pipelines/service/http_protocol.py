@@ -228,7 +228,7 @@ _HEAD_TOO_LARGE = ServiceError(
     431,
     "head_too_large",
     f"The head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEAD_LINES} lines.",
-    "Send fewer or shorter headers; a browser may have to delete its cookies of this address.",
+    "Send fewer or shorter headers. A browser may have to delete its cookies of this address.",
 )
 _TOO_MANY = ServiceError(
     503,

@@ -65,7 +65,7 @@ class Keeper:
                 reason = _why(await _ended(process))
             if monotonic() - began >= _RAN_WELL_S:
                 pause_s = _FIRST_PAUSE_S
-            LOG.error("telemetry is not read and built: %s; next try in %g s", reason, pause_s)
+            LOG.error("telemetry is not read and built: %s. Next try in %g s", reason, pause_s)
             await asyncio.to_thread(self._raise_alert, reason)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -91,7 +91,7 @@ class ScoringWorker:
             except asyncio.CancelledError:
                 LOG.info("scorings are left to the next start")
             except Exception:
-                LOG.exception("requests are not judged; they are read again")
+                LOG.exception("requests are not judged. They are read again")
             self._wake.wait(pause_s)
 
     def _serve(self) -> bool:

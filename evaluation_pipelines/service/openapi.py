@@ -13,7 +13,7 @@ COMMON_ERRORS: dict[int | str, dict[str, Any]] = {
         400: "the request cannot be understood",
         401: "no accepted key",
         403: "the key's role does not allow it, or Host or Origin are those of another site",
-        429: "the key or address sends too much; Retry-After says when to go on",
+        429: "the key or address sends too much. Retry-After says when to go on",
     }.items()
 }
 """Errors of every route that needs a key."""

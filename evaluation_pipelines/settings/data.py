@@ -24,7 +24,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 def _local_path(path: Path) -> Path:
     if _URL.match(str(path)):
-        message = f"{path} is a URL; it must be a path of this machine"
+        message = f"{path} is a URL. It must be a path of this machine"
         raise ValueError(message)
     # No shell expands "~" in .env: it would become a folder of that name.
     return path.expanduser()
@@ -133,7 +133,7 @@ class StoreSettings(BaseSettings):
     )
     landing_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
-        description="folder that collectors write telemetry to, or `s3://bucket/prefix`; only read",
+        description="folder that collectors write telemetry to, or `s3://bucket/prefix`, only read",
         repr=False,
     )
     lake_dir: Location = Field(
@@ -167,7 +167,7 @@ class StoreSettings(BaseSettings):
     ] = Field(
         default=None,
         description="ClickHouse database with a table `otel_logs` of telemetry: "
-        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS); "
+        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS), "
         "only read",
         repr=False,
     )
@@ -200,7 +200,7 @@ class StoreSettings(BaseSettings):
         default_factory=lambda known: _start_date(known["data_dir"]),
         validate_default=True,
         ge=date(2020, 1, 1),
-        description="first day (UTC) of the partitions; older sessions are assigned to it",
+        description="first day (UTC) of the partitions. Older sessions are assigned to it",
     )
 
 
@@ -236,12 +236,12 @@ class TelemetrySettings(BaseSettings):
     productivity_time: Literal["active", "window"] = Field(
         default="active",
         description="minutes by which productivity divides: `active` ones, or those of the whole "
-        "`window`; for dates built from then on",
+        "`window`, for dates built from then on",
     )
     max_line_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),
         gt=0,
-        description="maximum length of a line; a longer one goes to quarantine",
+        description="maximum length of a line. A longer one goes to quarantine",
     )
     batch_bytes: ByteSize = Field(
         default=ByteSize(8 * _MIB), gt=0, description="telemetry per committed batch"
@@ -249,7 +249,7 @@ class TelemetrySettings(BaseSettings):
     ingest_processes: int | None = Field(
         default=None,
         ge=1,
-        description="processes that decode a large file; default: one per core, at most 4",
+        description="processes that decode a large file, default: one per core, at most 4",
     )
     parallel_from_bytes: ByteSize = Field(
         default=ByteSize(48 * _MIB),
@@ -259,11 +259,11 @@ class TelemetrySettings(BaseSettings):
     max_decompression_ratio: int = Field(
         default=500,
         gt=0,
-        description="maximum decompressed size as a multiple of the compressed size; the rest "
+        description="maximum decompressed size as a multiple of the compressed size. The rest "
         "goes to quarantine",
     )
     max_attributes: int = Field(
-        default=512, gt=0, description="attributes per record; a record with more is quarantined"
+        default=512, gt=0, description="attributes per record. A record with more is quarantined"
     )
     keep_unknown_events: bool = Field(
         default=False,
@@ -278,7 +278,7 @@ class TelemetrySettings(BaseSettings):
     )
     prices_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "prices.yaml",
-        description="your own model prices, see docs/telemetry.md; for telemetry read from then on",
+        description="your own model prices, see docs/telemetry.md, for telemetry read from then on",
     )
     future_tolerance_minutes: int = Field(
         default=5,
@@ -335,7 +335,7 @@ class PeopleSettings(BaseSettings):
     people_view: PeopleView = Field(
         default="team",
         description="what reports, lists and the analysts' database show of people: nothing "
-        "(`off`), `team`, or `person`; in the service only to reviewer and operator "
+        "(`off`), `team`, or `person`, in the service only to reviewer and operator "
         "keys",
     )
 
@@ -352,7 +352,7 @@ class ExpirySettings(BaseSettings):
     keep_events_days: int | None = Field(
         default=None,
         gt=0,
-        description="days after which events are deleted, with their text; their dates are not "
+        description="days after which events are deleted, with their text. Their dates are not "
         "built again",
     )
     keep_sessions_days: int | None = Field(

@@ -74,44 +74,44 @@ class JudgeEndpointSettings(BaseSettings):
     openai_base_url: _BaseUrl | None = Field(
         default=None,
         validation_alias="OPENAI_BASE_URL",
-        description="any OpenAI-compatible endpoint, such as `http://localhost:8000/v1`; "
+        description="any OpenAI-compatible endpoint, such as `http://localhost:8000/v1`. "
         f"`{_OPENAI}` when only a key is set",
         repr=False,
     )
     openai_api_key: SecretStr | None = Field(
         default=None,
         validation_alias="OPENAI_API_KEY",
-        description="key of the endpoint; local servers need none",
+        description="key of the endpoint. Local servers need none",
         repr=False,
     )
     judge_model: str | None = Field(
         default=None,
-        description="name of the model; without it no model judges",
+        description="name of the model. Without it no model judges",
     )
     judge_temperature: Annotated[float | None, BeforeValidator(_none_of)] = Field(
         default=0.0,
         ge=0,
         le=2,
-        description="temperature of the model; `none` omits it, for models that reject it",
+        description="temperature of the model. `none` omits it, for models that reject it",
     )
     judge_max_output_tokens: int = Field(
         default=4000,
         gt=0,
-        description="maximum length of a reply; a truncated reply counts as failed",
+        description="maximum length of a reply. A truncated reply counts as failed",
     )
     judge_concurrency: int = Field(
         default=8,
         gt=0,
         le=1000,
-        description="requests in flight at the same time; one more if a person waits",
+        description="requests in flight at the same time, one more if a person waits",
     )
     judge_requests_per_minute: int | None = Field(
-        default=None, gt=0, description="requests in any minute; unlimited unless set"
+        default=None, gt=0, description="requests in any minute, unlimited unless set"
     )
     judge_tokens_per_minute: int | None = Field(
         default=None,
         gt=0,
-        description="tokens in any minute; unlimited unless set",
+        description="tokens in any minute, unlimited unless set",
     )
     judge_timeout_seconds: float = Field(
         default=300, gt=0, description="time limit of one request from start to end"
@@ -119,7 +119,7 @@ class JudgeEndpointSettings(BaseSettings):
     judge_mode: Literal["direct", "batch"] = Field(
         default="direct",
         description="`batch` sends due sessions to the endpoint's Batch API, which answers "
-        "within a day; requests for one session stay direct",
+        "within a day. Requests for one session stay direct",
     )
     judge_batch_poll_seconds: int = Field(
         default=300, gt=0, description="seconds between two polls of the same batch"
@@ -155,19 +155,19 @@ class JudgeBudgetSettings(BaseSettings):
     """Budget of the judge."""
 
     judge_max_sessions: int | None = Field(
-        default=None, ge=0, description="sessions in one run; unlimited unless set"
+        default=None, ge=0, description="sessions in one run, unlimited unless set"
     )
     judge_max_cost_usd: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="US dollars that one run may spend; unlimited unless set",
+        description="US dollars that one run may spend, unlimited unless set",
     )
     judge_max_cost_per_day_usd: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="US dollars that all runs of a day (UTC) may spend; unlimited unless set",
+        description="US dollars that all runs of a day (UTC) may spend, unlimited unless set",
     )
     judge_batch_price_factor: float = Field(
         default=0.5,
@@ -181,13 +181,13 @@ class JudgeBudgetSettings(BaseSettings):
         ge=0,
         allow_inf_nan=False,
         description="US dollars per million input tokens of `EVAL_JUDGE_MODEL`, if the shipped "
-        "price table lacks it or is wrong; 0 for a local model",
+        "price table lacks it or is wrong, 0 for a local model",
     )
     judge_cached_usd_per_mtok: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="the same for input tokens from the provider's cache; the price of input "
+        description="the same for input tokens from the provider's cache. The price of input "
         "tokens unless set",
     )
     judge_output_usd_per_mtok: float | None = Field(
@@ -195,7 +195,7 @@ class JudgeBudgetSettings(BaseSettings):
         ge=0,
         allow_inf_nan=False,
         validate_default=True,
-        description="the same for output tokens; input and output are set together",
+        description="the same for output tokens. Input and output are set together",
     )
 
     @property
@@ -246,18 +246,18 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         default=1,
         ge=1,
         le=15,
-        description="how often each session is scored; the lower median counts",
+        description="how often each session is scored. The lower median counts",
     )
     judge_sample_rate: float = Field(
         default=1.0,
         ge=0,
         le=1,
-        description="share of the sessions that is judged; the selection is stable",
+        description="share of the sessions that is judged. The selection is stable",
     )
     judge_max_transcript_tokens: int = Field(
         default=100_000,
         ge=1000,
-        description="maximum length of a transcript; the middle of a longer one is cut",
+        description="maximum length of a transcript. The middle of a longer one is cut",
     )
     judge_redact_personal: Annotated[
         tuple[PersonalData, ...], NoDecode, BeforeValidator(_personal_data)
@@ -269,7 +269,7 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_exclude_flagged: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_flags_of)] = Field(
         default=(),
         description="flags whose scores do not count: `all`, or names with commas of "
-        f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}; see docs/judging.md",
+        f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}. See docs/judging.md",
     )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="newly ended sessions per sensor run"
@@ -286,7 +286,7 @@ class ScorecardSettings(BaseSettings):
 
     profiles_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "profiles",
-        description="folder of your own judge profiles, YAML; one with the id of a shipped "
+        description="folder of your own judge profiles, YAML. One with the id of a shipped "
         "profile replaces it",
     )
     allow_fallback: bool = Field(

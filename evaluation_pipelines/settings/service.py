@@ -35,7 +35,7 @@ class ServiceSettings(BaseSettings):
 
     service_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
-        description="host names, separated by commas, of the service; requests for another name "
+        description="host names, separated by commas, of the service. Requests for another name "
         "(except `localhost` and IP addresses) are rejected",
     )
     service_url: _PageUrl | None = Field(
@@ -56,7 +56,7 @@ class ServiceSettings(BaseSettings):
     forwarded_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
         description="what people whom a proxy names may do, by group: `GROUP=ROLE` or "
-        "`GROUP=ROLE@ORGANIZATION`, separated by commas; see docs/service.md",
+        "`GROUP=ROLE@ORGANIZATION`, separated by commas. See docs/service.md",
     )
     service_requests_per_second: float = Field(
         default=500,
@@ -73,7 +73,7 @@ class ServiceSettings(BaseSettings):
     receive_max_pending_bytes: ByteSize = Field(
         default=ByteSize(256 * _MIB),
         ge=64 * _MIB,
-        description="memory for requests being received; each key (or address, without keys) may "
+        description="memory for requests being received. Each key (or address, without keys) may "
         "use a quarter of it",
     )
     receive_body_seconds: float = Field(
@@ -125,7 +125,7 @@ class AlertSettings(BaseSettings):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="the same for a month; the alert is raised at 80% of it",
+        description="the same for a month. The alert is raised at 80% of it",
     )
     stale_telemetry_hours: float = Field(
         default=96,
@@ -175,7 +175,7 @@ class ReputationSettings(BaseSettings):
     clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_dsn)] = Field(
         default=None,
         description="reputation: `chdb:///folder` (embedded), "
-        "`clickhouse://user:password@host:8123/database` or `clickhouses://` (TLS); "
+        "`clickhouse://user:password@host:8123/database` or `clickhouses://` (TLS), "
         "default: the folder `clickhouse` in the data folder",
         repr=False,
     )

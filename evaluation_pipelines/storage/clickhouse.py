@@ -198,7 +198,7 @@ def _try_to_connect(dsn: str, named_by: str) -> "Client":
         # Its text can hold a part of the password.
         raise ClickHouseError(
             f"ClickHouse at {shown_dsn(dsn)}: {named_by} has a value that cannot be read. "
-            "In user and password write / ? # @ % as %2F %3F %23 %40 %25; a port is a number."
+            "In user and password write / ? # @ % as %2F %3F %23 %40 %25. A port is a number."
         ) from None
     except Error as error:
         # The embedded engine reports every reason with the same error.

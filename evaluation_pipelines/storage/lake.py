@@ -451,7 +451,7 @@ def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
     except OSError as error:
         raise LakeError(
             f"{lake.where(_NOTE)}, which says to which ledger the lake belongs, cannot be used: "
-            f"{error}; check space and permissions."
+            f"{error}. Check space and permissions."
         ) from error
     if owner != ledger_id:
         raise OtherLedgerError(

@@ -295,7 +295,7 @@ def _refuse_network(folder: Path) -> None:
     if kind in _NETWORK:
         raise NoLockError(
             f"The ledger is in {folder}, on a network file system ({kind}), where SQLite and locks "
-            "are not safe. Set EVAL_LEDGER_URL to a file on a local disk; several machines need a "
+            "are not safe. Set EVAL_LEDGER_URL to a file on a local disk. Several machines need a "
             "ledger in PostgreSQL."
         )
 

@@ -46,7 +46,7 @@ _AT_A_TIME = 16
 _HIDDEN = re.compile(r"(?:\A|/)\.")
 _NOTHING = "there is no object below it yet"
 _NOT_SAID = "only keys that end in .jsonl, in the folder itself, are: move or rename it"
-_REPLACED = "it was replaced since it was listed; the next run reads the new object"
+_REPLACED = "it was replaced since it was listed. The next run reads the new object"
 _DELETED = "it was deleted since it was listed"
 
 

@@ -250,7 +250,7 @@ class LocalStore:
     def advice(self) -> str:
         """Return the free space of the disk, and what to check; see ``Store.advice``."""
         free = shutil.disk_usage(self.root if self.root.exists() else Path.cwd()).free // 2**20
-        return f"The disk has {free} MiB free; check space and permissions, then run again."
+        return f"The disk has {free} MiB free. Check space and permissions, then run again."
 
     def where(self, path: str = "") -> str:
         """Return the path of a file; see ``Store.where``."""
@@ -304,7 +304,7 @@ def refuse_link(path: Path) -> None:
     """Raise LinkError if a path is a symbolic link."""
     if path.is_symlink():
         raise LinkError(
-            f"{path} is a symbolic link, which is not followed. Remove it; to keep files "
+            f"{path} is a symbolic link, which is not followed. Remove it. To keep files "
             "elsewhere, set EVAL_DATA_DIR or EVAL_LAKE_DIR."
         )
 
@@ -365,7 +365,7 @@ def open_object_store(location: str) -> "ObjectStore":
     """Return the object store at a URL; see ``open_store``."""
     if location.partition("://")[0] not in _OBJECT_STORES:
         known = ", ".join(f"{each}://" for each in _OBJECT_STORES)
-        raise UnknownStoreError(f"{location} is no object store; use a path or one of {known}.")
+        raise UnknownStoreError(f"{location} is no object store. Use a path or one of {known}.")
     try:
         from evaluation_pipelines.storage.object_store import ObjectStore  # slow, rarely needed
     except ModuleNotFoundError as error:

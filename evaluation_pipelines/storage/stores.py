@@ -65,7 +65,7 @@ def read_stores(settings: Settings, *, is_known: bool = False) -> Iterator[Store
         opened = open_ledger(settings.ledger_url, create=False, is_known=is_known)
     except NoLedgerError as error:
         raise NoLedgerError(
-            f"{error} Run evaluation-pipelines ingest (or demo) first; if the data lie elsewhere, "
+            f"{error} Run evaluation-pipelines ingest (or demo) first. If the data lie elsewhere, "
             "set EVAL_DATA_DIR, or EVAL_LEDGER_URL for the ledger alone."
         ) from error
     with closing(opened) as ledger:

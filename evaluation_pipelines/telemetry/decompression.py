@@ -71,8 +71,8 @@ class DecompressedFile:
         self._read += len(piece)
         if self._read > self._allowed:
             self.flaw = (
-                f"decompresses to more than {self._allowed} bytes from {self._size_bytes}; "
-                "raise EVAL_MAX_DECOMPRESSION_RATIO to read it"
+                f"decompresses to more than {self._allowed} bytes from {self._size_bytes}. "
+                "Raise EVAL_MAX_DECOMPRESSION_RATIO to read it"
             )
         return piece
 

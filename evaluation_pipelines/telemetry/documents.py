@@ -144,11 +144,11 @@ class Documents:
         if is_final and (stream.ends_early or is_within_line):
             yield RawLine(end, b"", 0, end + 1, CUT_OFF)
         elif stream.ends_early:
-            self.unfinished = "its end is missing; the lines before it are read"
+            self.unfinished = "its end is missing. The lines before it are read"
         elif stream.flaw is not None:
             yield RawLine(end, b"", 0, end + 1, stream.flaw)
         elif is_within_line:
-            self.unfinished = "it ends within a line; the lines before it are read"
+            self.unfinished = "it ends within a line. The lines before it are read"
 
     def _stream(self) -> DecompressedFile:
         return DecompressedFile(self.handle, self.form.name.lower(), self.max_ratio)

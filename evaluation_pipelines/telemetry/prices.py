@@ -141,7 +141,7 @@ def read_own_prices(path: Path) -> OwnPrices:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(content, Loader=_LOADER)
         if any(isinstance(each, yaml.AliasEvent) for each in events):
-            return OwnPrices(faults=(f"{path} has YAML aliases (*name); write out the values",))
+            return OwnPrices(faults=(f"{path} has YAML aliases (*name). Write out the values",))
         values = yaml.load(content, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return OwnPrices(faults=(f"{path} is not YAML: {error}",))

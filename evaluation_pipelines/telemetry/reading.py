@@ -36,7 +36,7 @@ from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
 from evaluation_pipelines.telemetry.received import organization_of
 
 FILE_REPLACED = (
-    "it was emptied or replaced while it was read; the next run reads it from the beginning"
+    "it was emptied or replaced while it was read. The next run reads it from the beginning"
 )
 
 
@@ -90,7 +90,7 @@ def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: 
     if line.defect is not None:
         reader.refuse(line.text, line.offset, line.length_bytes, Defect(line.defect))
     elif line.is_overlong:
-        reason = f"longer than {max_line_bytes} bytes; raise EVAL_MAX_LINE_BYTES to read it"
+        reason = f"longer than {max_line_bytes} bytes. Raise EVAL_MAX_LINE_BYTES to read it"
         reader.refuse(line.text, line.offset, line.length_bytes, Defect(reason))
     else:
         reader.read(line.text, Origin(file_id, line.offset))

@@ -178,7 +178,7 @@ def parse_order(given: str | None, columns: Collection[str], usual: str) -> str:
     """
     order = given or usual
     if order.removeprefix("-") not in columns:
-        raise ValueError(f"sort must be one of: {', '.join(columns)}; or one with - before it")
+        raise ValueError(f"sort must be one of: {', '.join(columns)}, or one with - before it")
     return order
 
 

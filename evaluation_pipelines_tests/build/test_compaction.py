@@ -144,7 +144,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         assert (failed.session_date, failed.table) == (FIRST, AGENT_EVENTS.name)
         folder = folder_of(workplace.lake, AGENT_EVENTS, FIRST)
         assert f"LakeError: cannot write {folder}/agent_events-" in failed.error
-        assert failed.error.endswith(" MiB free; check space and permissions, then run again.")
+        assert failed.error.endswith(" MiB free. Check space and permissions, then run again.")
         of_date = {key: each for key, each in before.items() if key[1] == FIRST}
         after = contents(workplace.lake, *tables)
         assert {key: each for key, each in after.items() if key[1] == FIRST} == of_date

@@ -74,7 +74,7 @@ def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
     ]
     assert ran.err.splitlines() == [
         "warning: 1 line or record could not be read and went to quarantine: see quarantine list",
-        "warning: not read: old.jsonl.gz: its end is missing; the lines before it are read",
+        "warning: not read: old.jsonl.gz: its end is missing. The lines before it are read",
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
     assert (waiting.code, waiting.out) == (0, "build: nothing new\n")
     assert waiting.err.startswith("warning: 2026-06-02 is not built: DamagedPartError: ")
     assert re.search(
-        r"\(1 attempt, due \d\d:\d\d UTC; to build it now: "
+        r"\(1 attempt, due \d\d:\d\d UTC, to build it now: "
         r"evaluation-pipelines build --date 2026-06-02\)\n$",
         waiting.err,
     )
@@ -169,7 +169,7 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
         three_days("build", "--date", "2026-06-02")
     status = three_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
-    assert "(4 attempts, parked; to build it now: " in status
+    assert "(4 attempts, parked, to build it now: " in status
 
     landed.write_bytes(content)
     fixed = three_days("build", "--date", "2026-06-02")

@@ -201,7 +201,7 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     others = pl.DataFrame(rows).rename({"user_id": "person"})
     others.write_csv("others.csv")
     said = program("compare", "--runs", "others.csv", "--format", "json").err
-    assert said.startswith("others.csv: not used: person; what is: model, score, provider, user_id")
+    assert said.startswith("others.csv: not used: person, what is: model, score, provider, user_id")
 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")

@@ -228,9 +228,9 @@ def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPat
     assert sessions_of(program, "sessions", "--repository", "engine") == {"b"}
     assert sessions_of(program, "sessions", "--person", "ADA@x") == {"a"}
     for name, said in (
-        ("sessions --model aspen", "--model aspen: no session has it; did you mean 'aspen-4'?"),
-        ("judge list --team zzz", "--team zzz: no session has it; known: 'search'"),
-        ("compare --label genral", "--label genral: no session has it; did you mean 'general'?"),
+        ("sessions --model aspen", "--model aspen: no session has it, did you mean 'aspen-4'?"),
+        ("judge list --team zzz", "--team zzz: no session has it, known: 'search'"),
+        ("compare --label genral", "--label genral: no session has it, did you mean 'general'?"),
         ("tools --fleet --person adda@x", "did you mean 'ada@x'"),
     ):
         ran = program(*name.split())

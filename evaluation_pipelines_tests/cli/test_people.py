@@ -71,13 +71,13 @@ def test_an_imported_file_makes_dates_due_and_a_build_applies_it(
     ran = imported(built)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        "1 person with 2 ids registered; 2 dates to build again\n"
+        "1 person with 2 ids registered. 2 dates to build again\n"
         "from 2026-06-01 to 2026-06-02: evaluation-pipelines build\n"
     )
     assert (built.folder / "data/identities.yaml").read_text("utf-8") == IDENTITIES
     assert "2026-06-01" in built("build").out
     again = built("people", "import", "data/identities.yaml")
-    assert again.out == "1 person with 2 ids registered; 0 dates to build again\n"
+    assert again.out == "1 person with 2 ids registered. 0 dates to build again\n"
     monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
     assert ids(built("sessions", "--person", "ada", "--format", "json")) == ["a", "b"]
 

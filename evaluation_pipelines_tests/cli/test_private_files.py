@@ -111,5 +111,5 @@ def test_a_url_for_a_folder_is_refused(
     result = program("ingest")
     assert result.code != 0
     assert f"EVAL_{name}" in result.err
-    assert "is a URL; it must be a path of this machine" in result.err
+    assert "is a URL. It must be a path of this machine" in result.err
     assert not list(Path.cwd().glob("s3:*"))

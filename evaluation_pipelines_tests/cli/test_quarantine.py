@@ -55,13 +55,13 @@ def test_list_groups_by_file_and_reason_or_lists_all_entries(filled: Program) ->
     assert (ran.code, ran.err) == (0, "")
     second, first, *_ = rows(ran)
     assert first.startswith(
-        "logs.jsonl 1 longer than N bytes; raise EVAL_MAX_LINE_BYTES to read it"
+        "logs.jsonl 1 longer than N bytes. Raise EVAL_MAX_LINE_BYTES to read it"
     )
     assert second.startswith("logs.jsonl 1 not JSON: ")
     assert ran.out.endswith("2 entries of 1 file\n")
     assert len(names(filled)) == 2
     ran = filled("quarantine", "list", "--entries", "--limit", "1")
-    assert ran.out.endswith("2 entries of 1 file; 1 not shown: use --limit\n")
+    assert ran.out.endswith("2 entries of 1 file, 1 not shown: use --limit\n")
 
 
 def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Program) -> None:

@@ -89,7 +89,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "  overall          +0.280  ············▅  (13 weeks, -1 to 1)\n" in shown.out
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
     assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
-    assert "2 in 90 days, 2 positive, 0 negative; confidence 0.02\n" in shown.out
+    assert "2 in 90 days, 2 positive, 0 negative, confidence 0.02\n" in shown.out
     record = json.loads(program("reputation", "list", "scout", "--format", "json").out)
     assert record.pop("updated_at") > NOW.isoformat()
     assert record == {

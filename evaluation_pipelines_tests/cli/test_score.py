@@ -168,7 +168,7 @@ def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
         f"warning: {folder}/a.jsonl: its last line is not complete: 50 bytes are not read" in told
     )
     assert "warning: b.ndjson: only names that end in .jsonl, .json or .pb are" in told
-    assert f"warning: {folder}/c.jsonl.gz: its end is missing; the lines before it are read" in told
+    assert f"warning: {folder}/c.jsonl.gz: its end is missing. The lines before it are read" in told
 
 
 def test_a_folder_in_which_nothing_has_arrived_yet_names_the_next_step(program: Program) -> None:

@@ -134,7 +134,7 @@ def test_status_without_a_ledger_prints_advice_and_writes_nothing(program: Progr
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         f"error: There is no ledger {program.folder}/data/ledger.db yet: nothing has been "
-        "ingested. Run evaluation-pipelines ingest (or demo) first; if the data lie elsewhere, "
+        "ingested. Run evaluation-pipelines ingest (or demo) first. If the data lie elsewhere, "
         "set EVAL_DATA_DIR, or EVAL_LEDGER_URL for the ledger alone.\n"
     )
     assert list(program.folder.iterdir()) == []

@@ -104,9 +104,9 @@ def test_json_is_the_whole_row(lake: Program) -> None:
 
 def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     usual = lake("tools", "--fleet").out
-    assert usual.startswith("9 sessions with tool calls from 2026-10-25 to 2026-11-21; ")
+    assert usual.startswith("9 sessions with tool calls from 2026-10-25 to 2026-11-21. ")
     ran = lake("tools", "--fleet", "--date", "2026-06-01..2026-11-21")
-    assert ran.out.startswith("10 sessions with tool calls from 2026-06-01 to 2026-11-21; ")
+    assert ran.out.startswith("10 sessions with tool calls from 2026-06-01 to 2026-11-21. ")
     tools, models = ran.out.split("By model")
     first = tools.split("─\n")[1].splitlines()[0].split()
     # exec_command: see the golden reports; four sessions more, without a loss.

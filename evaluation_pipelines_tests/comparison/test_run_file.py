@@ -98,9 +98,9 @@ def test_times_and_costs_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model,points\na,1\n", "no column score; it has model, points"),
-        ("name\na\n", "no column model and score; it has name"),
-        ("model,score\na,1\na,101\na,-1\n", "row 2: score is outside 0-100 (101.0); 1 more rows"),
+        ("model,points\na,1\n", "no column score. It has model, points"),
+        ("name\na\n", "no column model and score. It has name"),
+        ("model,score\na,1\na,101\na,-1\n", "row 2: score is outside 0-100 (101.0), 1 more rows"),
         ("model,score\na,NaN\n", "row 1: score is not a number (nan)"),
         ("model,score\na,1\na,high\n", "row 2: score is not a number (high)"),
         ("model,score\n,1\n", "row 1: model is empty"),
@@ -154,7 +154,7 @@ def test_any_column_can_be_compared(tmp_path: Path) -> None:
     found = verdict_list(compare_file(path, NOW, by="hook"))
     assert [row["model"] for row in found["models"]] == ["good", "other"]
     assert ignored_columns(path, "hook") == ["model"]
-    with pytest.raises(UserError, match="no column team; it has label, model, score"):
+    with pytest.raises(UserError, match="no column team. It has label, model, score"):
         compare_file(path, NOW, by="team")
 
 

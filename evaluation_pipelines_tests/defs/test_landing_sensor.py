@@ -153,7 +153,7 @@ def test_after_a_failed_ingest_the_next_one_waits_a_minute(
     in_the_way.write_text("a file where the folder should be")
     failed = location.run_requested(LANDING)
     assert not failed.success
-    assert "check space and permissions" in failure_of(failed)
+    assert "Check space and permissions" in failure_of(failed)
     in_the_way.unlink()
     assert location.request_count(LANDING) == 0
 

@@ -33,11 +33,11 @@ def says(location: CodeLocation, sensor: str) -> str:
 
 def test_each_tick_says_what_it_looked_at(location: CodeLocation, judge: JudgeEndpoint) -> None:
     assert judge.base_url
-    assert says(location, LANDING) == "files read: 0; nothing new since 00:00 UTC"
+    assert says(location, LANDING) == "files read: 0, nothing new since 00:00 UTC"
     location.workplace.land("logs.jsonl", session_line(0) + session_line(1))
     location.workplace.ingest()
     location.workplace.land("half.jsonl", session_line(2)[:-9])
-    half = "files read: 1; nothing new since 00:00 UTC; 1 end without a complete line"
+    half = "files read: 1, nothing new since 00:00 UTC, 1 end without a complete line"
     assert [says(location, LANDING) for _ in range(2)] == [half, half]
     location.start("build_daily_tables", range_tags(day(0), day(1)))
     assert says(location, REBUILDS) == "a build has not ended"

@@ -290,7 +290,7 @@ def test_credit_that_ends_during_a_run_fails_no_session_although_earlier_replies
     judge.always(no_credit, "score")
 
     report = one_by_one.run()
-    assert "credit balance is too low; 3 sessions" in (report.stop_reason or "")
+    assert "credit balance is too low. 3 sessions" in (report.stop_reason or "")
     assert (len(report.totals), report.failed.total()) == (2, 0)
     assert report.deferred["endpoint_down"] == 4
     judge.always(Scripted(), "score")

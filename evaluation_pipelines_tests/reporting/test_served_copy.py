@@ -19,7 +19,7 @@ def test_the_statements_drop_the_copy_and_no_other_table(
     monkeypatch.setenv(COPY, clickhouse_over_http_database)
     copy = served_copy(Settings())
     assert copy is not None
-    query = re.search(r"select .*'(?=; then unset EVAL_SERVE_CLICKHOUSE_DSN)", copy.advice)
+    query = re.search(r"select .*'(?=\. Then unset EVAL_SERVE_CLICKHOUSE_DSN)", copy.advice)
     assert query is not None
     with open_clickhouse(clickhouse_over_http_database) as clickhouse:
         # As they were made; the second is left over from a publish that was killed.
@@ -50,6 +50,6 @@ def test_doctor_and_forget_fail_and_show_no_password(
     assert forgot.code == 1
     assert f"Nothing was forgotten: {said}" in forgot.err
     for text in (ran.out, forgot.err):
-        assert "where database = 'dashboards' and name = '_served_as'; then unset" in text
+        assert "where database = 'dashboards' and name = '_served_as'. Then unset" in text
         assert "topsecret" not in text
     assert built_days("sessions", "--format", "csv").out == before

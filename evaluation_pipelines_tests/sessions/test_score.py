@@ -182,7 +182,7 @@ TWO = r"is in several organizations: add --organization \(acme, beta\), name one
         (
             session("a", masque="A") + session("a", 9, masque="B"),
             "a",
-            "a has several windows; name one of: a#a-1, a#b-1",
+            "a has several windows. Name one of: a#a-1, a#b-1",
         ),
     ],
 )

@@ -267,7 +267,7 @@ def test_of_files_that_are_read_together_the_one_at_fault_is_named(lake: Lake) -
 def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
     folder_of(lake, NUMBERS, NEXT_DAY).write_text("a file in the place of the folder")
-    with pytest.raises(LakeError, match=r"cannot write .* check space and permissions"):
+    with pytest.raises(LakeError, match=r"cannot write .* Check space and permissions"):
         lake.write(rows(2), NUMBERS, NEXT_DAY)
     assert staged(lake) == []
     assert lake.read(NUMBERS, [DAY]).equals(rows(1))

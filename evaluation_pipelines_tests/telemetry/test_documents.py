@@ -219,7 +219,7 @@ def test_all_of_a_truncated_stream_is_read_and_its_end_is_named(
 ) -> None:
     packed = pack(NOISE)[:-cut]
     lines, documents = read_packed(tmp_path, packed)
-    assert documents.unfinished == "its end is missing; the lines before it are read"
+    assert documents.unfinished == "its end is missing. The lines before it are read"
     assert [line.text for line in lines] == NOISE.split(b"\n")[: len(lines)]
     if pack is gzip.compress:
         # What was decompressed before it is all there, and may be continued.
@@ -259,7 +259,7 @@ def test_what_precedes_a_bad_byte_in_the_middle_is_read(tmp_path: Path) -> None:
 def test_a_stream_that_ends_within_a_line_may_go_on(tmp_path: Path) -> None:
     lines, documents = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2'))
     assert [line.text for line in lines] == LINES
-    assert documents.unfinished == "it ends within a line; the lines before it are read"
+    assert documents.unfinished == "it ends within a line. The lines before it are read"
     complete, documents = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2}'))
     assert complete[-1].text == b'{"n": 2}'
     assert documents.unfinished is None

@@ -178,7 +178,7 @@ def test_an_unwritable_lake_is_a_clear_error_and_the_next_run_continues(
     workplace.land("logs.jsonl", prompts(0, 2))
     root_of(workplace.lake).parent.mkdir(exist_ok=True)
     root_of(workplace.lake).write_text("a file where the folder should be")
-    with pytest.raises(LakeError, match="check space and permissions"):
+    with pytest.raises(LakeError, match="Check space and permissions"):
         workplace.ingest()
     assert IngestBatches(workplace.ledger).totals().lines == 0
     root_of(workplace.lake).unlink()
@@ -224,7 +224,7 @@ def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes
     report = workplace.ingest()
     read = workplace.landed().height
     assert 2_000 < read < 6_000
-    named = [("logs.jsonl.gz", "its end is missing; the lines before it are read")]
+    named = [("logs.jsonl.gz", "its end is missing. The lines before it are read")]
     assert [(each.path, each.reason) for each in report.skipped] == named
     # It may still be written: named in every run and by status, but no entry of the quarantine.
     again = workplace.ingest()

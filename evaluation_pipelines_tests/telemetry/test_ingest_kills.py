@@ -101,7 +101,7 @@ def test_two_concurrent_ingests_have_the_result_of_one(tmp_path: Path) -> None:
     ("largest_file", "prompt_bytes", "complaint"),
     [
         # A million random hexadecimal digits need at least 500 kB.
-        pytest.param(300_000, 1_000_000, "cannot write .*check space", id="lake"),
+        pytest.param(300_000, 1_000_000, "cannot write .*Check space", id="lake"),
         # The parts of these small batches have 20 kB each; each commit extends the ledger log.
         pytest.param(200_000, 10, "ledger.db failed .*Check the disk", id="ledger"),
     ],

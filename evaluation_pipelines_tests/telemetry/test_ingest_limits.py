@@ -166,8 +166,8 @@ def test_a_read_only_landing_folder_can_be_read(data: Path) -> None:
 @pytest.mark.parametrize(
     ("locked", "complaint"),
     [
-        ("lake/agent_events_landed", "error: cannot write .*check space and permissions"),
-        ("lake/_tmp", "error: cannot write .*check space and permissions"),
+        ("lake/agent_events_landed", "error: cannot write .*Check space and permissions"),
+        ("lake/_tmp", "error: cannot write .*Check space and permissions"),
         ("ledger.db", "error: The ledger .*Check the permissions"),
         (".", "error: The ledger .*Check the permissions of the file and of its folder"),
     ],

@@ -25,8 +25,8 @@ from evaluation_pipelines_tests.world import claude, line
 
 FIRST_OF_JUNE = date(2026, 6, 1)
 REPLACED = (
-    "cannot be read: it was emptied or replaced while it was read; "
-    "the next run reads it from the beginning"
+    "cannot be read: it was emptied or replaced while it was read. "
+    "The next run reads it from the beginning"
 )
 
 Callback = Callable[[], object]

@@ -93,8 +93,8 @@ def _parse(text: str) -> Grant:
     role, at, organization = meaning.partition("@")
     if not group or role not in set(Role) or (at and not organization):
         raise GroupError(
-            f"{text!r} in EVAL_FORWARDED_GROUPS is not GROUP=ROLE or GROUP=ROLE@ORGANIZATION; "
-            f"roles are {', '.join(Role)}"
+            f"{text!r} in EVAL_FORWARDED_GROUPS is not GROUP=ROLE or GROUP=ROLE@ORGANIZATION. "
+            f"Roles are {', '.join(Role)}"
         )
     return Grant(group, Role(role), organization or None)
 
@@ -193,5 +193,5 @@ def check_key(name: str, organization: str | None) -> None:
         raise KeyNameError(f"{organization!r} cannot be an organization: it must be printable text")
     if (size := len(organization.encode())) > _MAX_ORGANIZATION_BYTES:
         raise KeyNameError(
-            f"the organization has {size} bytes in UTF-8; {_MAX_ORGANIZATION_BYTES} are allowed"
+            f"the organization has {size} bytes in UTF-8, {_MAX_ORGANIZATION_BYTES} are allowed"
         )

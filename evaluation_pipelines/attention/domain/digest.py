@@ -197,7 +197,7 @@ def _of_how_many(rows: pl.DataFrame) -> str:
     if shown == scored:
         return f"of {whole(scored)} scored sessions"
     return (
-        f"of {whole(shown)} of {whole(scored)} scored sessions; the others "
+        f"of {whole(shown)} of {whole(scored)} scored sessions. The others "
         f"({whole(scored - shown)}) wait for a blind review, and no mean or change from the days "
         "before counts them"
     )

@@ -141,7 +141,7 @@ def silent_locks(holders: Iterable[tuple[str, str, datetime]], now: datetime) ->
     """Yield the holders of locks without progress: lock, process, time of the last progress."""
     for lock, process, progress_at in holders:
         if now - progress_at > _HANGS_AFTER:
-            seen = f"{process} holds the lock {lock}; its last progress was {age(progress_at, now)}"
+            seen = f"{process} holds the lock {lock}. Its last progress was {age(progress_at, now)}"
             advice = "If it hangs, end it: other processes wait for it."
             yield Item("lock", "running", State.WARNING, seen, advice)
 

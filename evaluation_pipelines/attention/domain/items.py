@@ -257,7 +257,7 @@ def _off_list_price(costs: CostCheck) -> str:
     if not costs.off:
         return ""
     of_all = f"{costs.off} of {costs.sessions} sessions"
-    return f"; the reported cost of {of_all} is over 10% off the list price"
+    return f", the reported cost of {of_all} is over 10% off the list price"
 
 
 def _silent(facts: Facts, programs: Sequence[tuple[str, datetime]]) -> Item:

@@ -105,7 +105,7 @@ def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
     """Report sessions whose effective score is a risk; ``risks`` are payloads of their events."""
     shown = [
         f"{sanitize(each['session_key'], _LONGEST_KEY)}: {each['effective_100']:.0f} of 100 "
-        f"({_SOURCES.get(source := each['effective_source'], source)}; "
+        f"({_SOURCES.get(source := each['effective_source'], source)}, "
         f"model {_name(each['model'])}, label {_name(each['classification_label'])})"
         for each in risks[:LISTED]
     ]

@@ -99,7 +99,7 @@ def print_request(stores: Stores, result: RequestResult, session: str, form: Out
     if form is not OutputFormat.TABLE:
         write_record(record if waits is None else {**record, **asdict(waits)}, form)
     elif (result.score.organization_id, result.score.session_key) in waiting_of(stores):
-        judge = f"judged by {result.score.judge_model}; score it first on the page /reviews"
+        judge = f"judged by {result.score.judge_model}. Score it first on the page /reviews"
         print_line(one_line(f"{result.score.session_key}: {REVIEW_DUE} ({judge})"))
     else:
         print_score(result.score, is_current=record["current_prompt_used"])

@@ -233,8 +233,8 @@ def override_message(recorded: RecordedOverride) -> str:
     elif recorded.target.until_scored_by is not None:
         effect += f", until {recorded.target.until_scored_by} scores the session"
     return (
-        f"{one_line(new.session_key)}: {score} (automatic: {automatic}; {new.profile_id}, "
-        f"{new.scale_min:g} to {new.scale_max:g}). {effect}; the next build updates the tables of "
+        f"{one_line(new.session_key)}: {score} (automatic: {automatic}, {new.profile_id}, "
+        f"{new.scale_min:g} to {new.scale_max:g}). {effect}. The next build updates the tables of "
         f"{new.session_date}."
     )
 

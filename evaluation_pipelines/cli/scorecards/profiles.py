@@ -190,7 +190,7 @@ def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:
     known = {*_USUAL_LABELS, *column.unique().to_list()}
     for label in profile.match_labels:
         if label not in known and (near := get_close_matches(label, known, n=1)):
-            print_error(f"warning: no session has the label {label}; did you mean {near[0]}?")
+            print_error(f"warning: no session has the label {label}. Did you mean {near[0]}?")
 
 
 def _synced_profiles(settings: Settings, now: datetime) -> Synced:

@@ -99,9 +99,9 @@ def _refusal(number: int, audit: Audit) -> str | None:
     if number < TARGET:
         reason = f"{number} of the {TARGET} audited sessions that it takes"
         if audit.others:
-            reason += f"; {audit.others} more were drawn with unknown probabilities"
+            reason += f", {audit.others} more were drawn with unknown probabilities"
         if audit.chosen:
-            reason += f"; {audit.chosen} more were corrected, but chosen and not drawn at random"
+            reason += f", {audit.chosen} more were corrected, but chosen and not drawn at random"
         return reason
     if audit.coverage < SMALLEST_COVERAGE:
         return f"only {audit.coverage:.0%} of the sessions are of dates with an audit sample"

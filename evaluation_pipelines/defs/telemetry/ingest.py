@@ -170,7 +170,7 @@ def landed_events(stores: Stores, day: date) -> tuple[dg.AssetObservation, dg.As
     return observed, materialized
 
 
-@dg.job(description="Reads the new lines of the landing folder; started by a sensor.")
+@dg.job(description="Reads the new lines of the landing folder. Started by a sensor.")
 def ingest_landing() -> None:
     """Ingest in one step; a second run waits in the pool."""
     read_landing_folder()

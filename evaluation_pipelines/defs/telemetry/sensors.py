@@ -75,9 +75,9 @@ def otel_landing_sensor(
             return dg.SensorResult(run_requests=[dg.RunRequest(tags=FIRST)])
         incomplete[key] = size
     files = len(SourceFiles(stores.ledger).last_seen())
-    says = f"files read: {files}; nothing new since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    says = f"files read: {files}, nothing new since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     if incomplete:
-        says += f"; {len(incomplete)} end without a complete line"
+        says += f", {len(incomplete)} end without a complete line"
     return dg.SensorResult(
         cursor=json.dumps({"incomplete": incomplete, "seen": looks, "says": says}),
         skip_reason=dg.SkipReason(says),
@@ -161,8 +161,8 @@ def _none_due(stores: Stores) -> str:
     parked = sum(each.parked for each in dates)
     says = f"{built} dates are built, none is due"
     if later := len(dates) - built - parked:
-        says += f"; {later} wait for their time"
-    return says + (f"; {parked} stopped retrying" if parked else "")
+        says += f", {later} wait for their time"
+    return says + (f", {parked} stopped retrying" if parked else "")
 
 
 def _sync_changed_files(context: dg.SensorEvaluationContext, stores: Stores, now: datetime) -> None:

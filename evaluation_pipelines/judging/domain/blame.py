@@ -93,7 +93,7 @@ class Blame:
         alike = self._sessions_by_pattern()
         for each in reversed(self._suspects):
             if each.symptom == "rejected" and alike[each.pattern] >= SAME_REJECTIONS:
-                return f"{each.reason}; {SAME_REJECTIONS} sessions got the same answer"
+                return f"{each.reason}. {SAME_REJECTIONS} sessions got the same answer"
         return None
 
     def settle(self, *, is_endpoint_down: bool) -> tuple[list[Suspect], list[Suspect]]:

@@ -404,7 +404,7 @@ def over_limit(limit: Limit, nano: int, max_nano: int, usage: str) -> Deferred:
         f"{usage}"
     )
     if nano > max_nano:
-        reason += "; this alone exceeds the limit"
+        reason += ", this alone exceeds the limit"
     return Deferred(limit, reason)
 
 

@@ -144,7 +144,7 @@ class Conversation:
         open_turns = self._open_turns()
         if turn not in open_turns:
             names = ", ".join(open_turns) or "none"
-            raise ValueError(f"turn {turn!r} is not open; open turns: {names}")
+            raise ValueError(f"turn {turn!r} is not open. Open turns: {names}")
         return replace(self, replies=(*self.replies, (turn, reply)))
 
     def with_missing_tools_failed(self, reason: str) -> "Conversation":
@@ -242,7 +242,7 @@ def _after_first(
 def why_useless(reply: Reply) -> str | None:
     """Return why a reply is unusable, whatever it says; ``None`` if it is an answer."""
     if reply.is_truncated:
-        return "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+        return "the judge's answer was cut by the token limit. Raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
     if reply.is_broken:
         return f"the endpoint gave up within the judge's answer ({reply.finish_reason})"
     if not reply.text.strip() and not reply.is_refused:

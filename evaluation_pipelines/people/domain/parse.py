@@ -65,7 +65,7 @@ def parse_identities(text: str, source: str) -> Identities:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise IdentitiesError(f"{source} is not YAML: {error}") from None
     if has_aliases:
-        raise IdentitiesError(f"{source} has YAML aliases (*name); write out the values")
+        raise IdentitiesError(f"{source} has YAML aliases (*name). Write out the values")
     if root is None:
         return Identities()
     parser = _Parser()

@@ -93,7 +93,7 @@ class JudgeProfile(StrictModel):
             raise ValueError(f"method {self.method} needs a rubric")
         if self.method == "hybrid" and not (self.judged and self.computed):
             raise ValueError(
-                "method hybrid needs computed and judged criteria; the computed criteria are: "
+                "method hybrid needs computed and judged criteria. The computed criteria are: "
                 f"{', '.join(HEURISTICS)}"
             )
         return self
@@ -257,7 +257,7 @@ def share_points(weights: Mapping[str, float]) -> dict[str, int]:
         ProfileError: There are more than 100 criteria.
     """
     if len(weights) > 100:
-        raise ProfileError(f"{len(weights)} judged criteria; at most 100 are possible")
+        raise ProfileError(f"{len(weights)} judged criteria, at most 100 are possible")
     total = sum(weights.values())
     shares = {each: weight / total * 100 for each, weight in weights.items()}
     points = {each: int(share) for each, share in shares.items()}

@@ -86,10 +86,10 @@ class Registry:
         if known:
             numbers = ", ".join(str(each.profile.version) for each in known)
             raise ProfileError(
-                f"{profile_id} has no version {version}; registered versions: {numbers}"
+                f"{profile_id} has no version {version}. Registered versions: {numbers}"
             )
         names = ", ".join(each.profile.id for each in self.newest()) or "none"
-        raise ProfileError(f"There is no profile {profile_id}; registered profiles: {names}")
+        raise ProfileError(f"There is no profile {profile_id}. Registered profiles: {names}")
 
     def admit(
         self,

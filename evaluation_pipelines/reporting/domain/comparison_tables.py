@@ -162,7 +162,7 @@ def _score_cell(row: Row) -> Cell:
         return cell
     people = f"{row['people_runs']} human: {points(row['people_score'])}"
     if row["avg_effective_score"] is not None:
-        people = f"{people}; mean with these: {points(row['avg_effective_score'])}"
+        people = f"{people}, mean with these: {points(row['avg_effective_score'])}"
     return replace(cell, below=f"{cell.below}; {people}")
 
 

@@ -70,7 +70,7 @@ def _check_room(landing: Path) -> None:
             503,
             "not_ready",
             f"The landing folder cannot be written: {error.strerror or error}.",
-            "Make room on its disk, or see who may write there; evaluation-pipelines doctor helps.",
+            "Make room on its disk, or see who may write there. evaluation-pipelines doctor helps.",
         ) from None
 
 

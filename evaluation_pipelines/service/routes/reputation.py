@@ -46,7 +46,7 @@ class NewEvaluation(BaseModel):
 class ShortReputation(BaseModel):
     """The score of an agent, with the evaluation just sent."""
 
-    score: int | None = Field(description="0-1000; null below 50 evaluations")
+    score: int | None = Field(description="0-1000, null below 50 evaluations")
     lifecycle: Lifecycle
     eval_count: int = Field(description="evaluations in the window")
     progress: str | None = Field(description="evaluations of the 50 that a score needs")

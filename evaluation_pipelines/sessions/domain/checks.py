@@ -81,7 +81,7 @@ def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) ->
         "calls_add_up",
         wrong.is_empty(),
         f"{calls} calls with a known outcome, as in the sessions",
-        f"{int(reported['total_calls'].sum())} calls; {wrong.height} sessions that differ",
+        f"{int(reported['total_calls'].sum())} calls, {wrong.height} sessions that differ",
         examples_of(wrong),
     )
 

@@ -76,7 +76,7 @@ def name_one_of(name: str, found: Sequence[tuple[str, str]]) -> str:
     keys = ", ".join(dict.fromkeys(key for key, _ in found))
     organizations = sorted({organization for _, organization in found})
     if len(organizations) == 1:
-        return f"{name} has several windows; name one of: {keys}"
+        return f"{name} has several windows. Name one of: {keys}"
     names = ", ".join(organizations)
     return f"{name} is in several organizations: add --organization ({names}), name one of: {keys}"
 

@@ -152,8 +152,8 @@ def create_ledger_engine(
 
 def _parsed(url: str) -> sa.URL:
     advice = (
-        f"{_URL_ADVICE}. In user and password write / ? # @ % : as %2F %3F %23 %40 %25 %3A; "
-        "a port is a number."
+        f"{_URL_ADVICE}. In user and password write / ? # @ % : as %2F %3F %23 %40 %25 %3A. "
+        "A port is a number."
     )
     try:
         parsed = sa.make_url(url)
@@ -412,7 +412,7 @@ def _explained(engine: sa.Engine) -> Iterator[None]:
     except sa.exc.IntegrityError as error:
         raise LedgerConflictError(
             f"The ledger {_shown(engine.url)} refused a row: {_first_line(error)}. "
-            "Nothing was changed; read the ledger again before you repeat the step."
+            "Nothing was changed. Read the ledger again before you repeat the step."
         ) from error
     except sa.exc.TimeoutError as error:
         raise LedgerUnavailableError(
@@ -441,7 +441,7 @@ def _failure(error: sa.exc.DBAPIError) -> tuple[type[LedgerError], str]:
     is_cut = isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError))
     if code is None and (is_cut or error.connection_invalidated):
         return LedgerUnavailableError, _CUT
-    return LedgerError, "nothing was changed. Run the step again; if it fails again, report it"
+    return LedgerError, "nothing was changed. Run the step again. If it fails again, report it"
 
 
 def _shown(url: sa.URL) -> str:

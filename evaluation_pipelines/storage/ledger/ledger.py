@@ -103,7 +103,7 @@ def _migrate(connection: sa.Connection, stored: str) -> None:
             f"is {BASELINE_REVISION}, its newest {NEWEST_REVISION}): another version of this "
             "program wrote it. If that was a newer one, use it. If it was an older one, open the "
             f"ledger once with the last release whose newest revision is {BASELINE_REVISION}, and "
-            "then with this one; or set EVAL_DATA_DIR to a new folder and ingest the telemetry "
+            "then with this one, or set EVAL_DATA_DIR to a new folder and ingest the telemetry "
             "again."
         )
     command.upgrade(config, "head")

@@ -371,7 +371,7 @@ class IngestBatches:
         """
         if batch.from_offset >= batch.to_offset:
             raise ValueError(
-                f"A batch must consume bytes; got {batch.from_offset} to {batch.to_offset}."
+                f"A batch must consume bytes. Got {batch.from_offset} to {batch.to_offset}."
             )
         with writing(self._engine) as connection:
             check_forgotten(connection, batch.left_out.version)

@@ -62,7 +62,7 @@ CHANGED = "the file has other content now"
 CUT_OFF = (
     "the compressed file could not be read from this line to its end: put a fixed copy under "
     "another name into the landing folder (after raising EVAL_MAX_DECOMPRESSION_RATIO, if that was "
-    "the limit); events that are already stored count once"
+    "the limit). Events that are already stored count once"
 )
 
 

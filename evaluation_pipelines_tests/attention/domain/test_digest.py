@@ -109,7 +109,7 @@ def test_a_mean_names_the_sessions_that_are_in_it_and_those_that_are_not() -> No
     _, mean, _ = summary(now, week(), 7)
     # (60 + 70) / 2; of four sessions three are scored, and one of these is withheld
     assert mean == (
-        "mean score 65.0 of 100 (before -), of 2 of 3 scored sessions; the others (1) wait for a "
+        "mean score 65.0 of 100 (before -), of 2 of 3 scored sessions. The others (1) wait for a "
         "blind review, and no mean or change from the days before counts them"
     )
 

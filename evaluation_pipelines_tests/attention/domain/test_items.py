@@ -171,7 +171,7 @@ def test_an_installation_that_is_well() -> None:
                 )
             ),
             "warning",
-            "process 7 on here holds the lock ingest; its last progress was 6 min ago",
+            "process 7 on here holds the lock ingest. Its last progress was 6 min ago",
             "end it",
         ),
         (
@@ -285,7 +285,7 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
         ({"examined": None, "is_telemetry_ever": False}, "All telemetry is read"),
         (
             examined(arrival(), costs={"codex": CostCheck(5, 2)}),
-            f"{ARRIVES}; the reported cost of 2 of 5 sessions is over 10% off the list price",
+            f"{ARRIVES}, the reported cost of 2 of 5 sessions is over 10% off the list price",
         ),
     ],
 )

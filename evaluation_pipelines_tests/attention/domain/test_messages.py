@@ -70,7 +70,7 @@ def test_risks_are_listed_up_to_five_and_counted_beyond() -> None:
     few = quality_risk_alert("7", [risk()])
     assert few.title == "1 session scored below its threshold"
     assert few.text.splitlines()[0] == (
-        "s1#baseline-1: 12 of 100 (profile; model unknown, label code)"
+        "s1#baseline-1: 12 of 100 (profile, model unknown, label code)"
     )
     many = quality_risk_alert("9", [risk(model=f"m{n}") for n in range(8)])
     assert many.title == "8 sessions scored below their threshold"

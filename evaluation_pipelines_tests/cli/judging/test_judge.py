@@ -68,7 +68,7 @@ def test_an_interrupted_run_says_what_it_did(
 
     assert ran.code == 130
     assert ran.out.startswith("judge: 0 of 3 sessions judged, 3 deferred, 2 calls, $0.00")
-    assert "; stopped: interrupted; the replies that arrived are kept" in ran.out
+    assert "; stopped: interrupted. The replies that arrived are kept" in ran.out
     assert ["interrupted", "3"] in [line.split() for line in ran.out.splitlines()]
     assert program("judge", "run").out.startswith("judge: 3 of 3 sessions judged")
     assert len(judge.requests) == 7  # two of each session, and the one without a reply again

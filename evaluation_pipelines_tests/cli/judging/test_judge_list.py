@@ -124,7 +124,7 @@ def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
         )
         OverrideStore(stores.ledger).add_samples([sample])
     due = program("show", "--judge", "s1").out
-    assert due.startswith("s1#baseline-1: awaiting review (judged by judge-1; ")
+    assert due.startswith("s1#baseline-1: awaiting review (judged by judge-1. ")
     assert program("show", "--judge", "s2").out.startswith("s2#baseline-1: 64 of 100\n")
     events = [
         row for row in program("judge", "list", "events").table() if "scoring.completed" in row

@@ -15,7 +15,7 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
         "scorecards", "override", "a", "--score", "20", "--annotator", "Ada", "--reason", "wrong"
     )
     assert stored.out.startswith(
-        "a#baseline-1: now 20 (automatic: 100.0; efficiency-simple, 0 to 100)"
+        "a#baseline-1: now 20 (automatic: 100.0, efficiency-simple, 0 to 100)"
     )
 
     current = scored("scorecards", "list", "--session", "a", "--profile", "best").table()
@@ -64,7 +64,7 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
         (
             ["a", "--score", "1", "--criterion", "tool_counts"],
             1,
-            "no criterion tool_counts; did you mean tool_count? Its criteria: tool_effectiveness,",
+            "no criterion tool_counts, did you mean tool_count? Its criteria: tool_effectiveness,",
         ),
         (["a", "--confirm", "--criterion", "tool_count"], 1, "it names no criterion"),
     ],
@@ -164,7 +164,7 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     assert "general-performance" in program("scorecards", "override", "d", *by, "--confirm").out
     corrected = program("scorecards", "override", "d", *by, "--score", "12.5")
     assert corrected.code == 0
-    assert "It counts immediately, until incident-llm scores the session;" in corrected.out
+    assert "It counts immediately, until incident-llm scores the session." in corrected.out
 
     def shown() -> list[str]:
         row = program(*best).table()[0]
@@ -178,7 +178,7 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     judge = ("--profile", "incident-llm")
     refused = program("scorecards", "override", "d", *by, "--score", "1", *judge)
     assert refused.code == 1
-    assert "incident-llm has not scored d; its score is that of general-performance" in refused.err
+    assert "incident-llm has not scored d. Its score is that of general-performance" in refused.err
 
 
 def test_calibration_needs_thirty_overrides(program: Program) -> None:

@@ -93,7 +93,7 @@ FORM = "{{id: mine, version: 1, name: Mine, match_labels: [{label}], method: {me
     [
         (
             {"method": "llm", "more": "rubric: nonexistent"},
-            "mine names the rubric nonexistent, which does not exist; use one of: agent-",
+            "mine names the rubric nonexistent, which does not exist. Use one of: agent-",
         ),
         (
             {"more": "criteria: [{id: tool_count}], disqualifiers: ['.*']"},
@@ -123,7 +123,7 @@ def test_a_profile_that_could_not_score_is_refused(
 def test_a_label_that_resembles_a_known_one_is_a_warning(program: Program) -> None:
     warned = program("profiles", "set", str(write(program, label="coed")))
     assert warned.code == 0
-    assert warned.err == "warning: no session has the label coed; did you mean code?\n"
+    assert warned.err == "warning: no session has the label coed. Did you mean code?\n"
 
 
 def test_the_form_with_profile_and_camel_case_is_understood(program: Program) -> None:

@@ -146,7 +146,7 @@ def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -
         (("--session", "nosuch"), "There is no session nosuch among the 1 of the lake"),
         (
             ("--session", "d", "--profile", "nosuch"),
-            "There is no profile nosuch; registered profiles",
+            "There is no profile nosuch. Registered profiles",
         ),
     ],
 )

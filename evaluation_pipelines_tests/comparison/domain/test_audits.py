@@ -100,8 +100,8 @@ def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
         (
             {"others": 7, "chosen": 90},
             (
-                "29 of the 30 audited sessions that it takes; 7 more were drawn with unknown "
-                "probabilities; 90 more were corrected, but chosen and not drawn at random"
+                "29 of the 30 audited sessions that it takes, 7 more were drawn with unknown "
+                "probabilities, 90 more were corrected, but chosen and not drawn at random"
             ),
         ),
     ],
@@ -281,7 +281,7 @@ def test_samples_with_unknown_probabilities_are_left_out() -> None:
 
     assert (row["corrected_score"], row["audited"]) == (None, 0)
     assert row["correction_reason"] == (
-        "0 of the 30 audited sessions that it takes; 32 more were drawn with unknown probabilities"
+        "0 of the 30 audited sessions that it takes, 32 more were drawn with unknown probabilities"
     )
 
 

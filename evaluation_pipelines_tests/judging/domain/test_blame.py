@@ -33,7 +33,7 @@ def test_three_sessions_with_the_same_rejection_stop_a_run() -> None:
     assert found.stop_reason() is None
 
     found.add(suspect(3, reason="400: bad 333"))
-    assert found.stop_reason() == "400: bad 333; 3 sessions got the same answer"
+    assert found.stop_reason() == "400: bad 333. 3 sessions got the same answer"
     other = blame(suspect(1), suspect(2), suspect(3, reason="400: else"))
     assert other.stop_reason() is None
     repeated = blame(suspect(1), suspect(1), suspect(1))  # one session with several requests

@@ -167,7 +167,7 @@ def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None
 def test_a_session_that_alone_exceeds_the_limit_does_not_block_others() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
 
-    assert deferred(budget, 1.01).reason.endswith("; this alone exceeds the limit")
+    assert deferred(budget, 1.01).reason.endswith(", this alone exceeds the limit")
     admitted(budget, 1.0)
     # As much as the limit would have fit into it alone.
     assert deferred(budget, 1.0).reason.endswith("$0.0000 spent and $1.0000 reserved")
@@ -386,7 +386,7 @@ def test_a_reservation_above_the_whole_limit_is_refused_with_that_reason() -> No
     refused = DayReservation(0.6, 0.5, 1.0).refusal(0.0)
 
     assert refused is not None
-    assert refused.reason.endswith("; this alone exceeds the limit")
+    assert refused.reason.endswith(", this alone exceeds the limit")
 
 
 def test_the_day_begins_at_midnight_utc_in_any_time_zone() -> None:

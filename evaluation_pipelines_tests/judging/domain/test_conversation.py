@@ -164,7 +164,7 @@ def test_a_broken_refused_or_empty_answer_fails(
     assert dialog.open_requests() == ()
 
 
-CUT = "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+CUT = "the judge's answer was cut by the token limit. Raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
 
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
@@ -284,17 +284,17 @@ def test_a_failed_missing_tools_turn_keeps_the_score() -> None:
 
 @pytest.mark.parametrize("turn", ["score-2", "score-1-reminder", "missing-tools", ""])
 def test_a_reply_to_a_turn_that_is_not_open_is_refused(turn: str) -> None:
-    with pytest.raises(ValueError, match="is not open; open turns: score-1"):
+    with pytest.raises(ValueError, match="is not open. Open turns: score-1"):
         conversation().with_reply(turn, said(form()))
 
 
 def test_a_turn_is_answered_once() -> None:
     dialog = conversation().with_reply("score-1", said(form()))
-    with pytest.raises(ValueError, match="open turns: missing-tools"):
+    with pytest.raises(ValueError, match="Open turns: missing-tools"):
         dialog.with_reply("score-1", said(form()))
 
     done = dialog.with_reply("missing-tools", said("None."))
-    with pytest.raises(ValueError, match="open turns: none"):
+    with pytest.raises(ValueError, match="Open turns: none"):
         done.with_reply("missing-tools", said("None."))
     with pytest.raises(ValueError, match="not open"):
         conversation().with_missing_tools_failed("too early")
@@ -377,7 +377,7 @@ def test_a_failed_sample_is_reported_and_the_others_count() -> None:
     result = judgment(dialog.with_reply("missing-tools", said("None.")))
 
     assert (result.sample_totals, result.spread) == ((57,), None)
-    assert [reason.split(";")[0] for reason in result.sample_errors] == [
+    assert [reason.split(". ")[0] for reason in result.sample_errors] == [
         "the judge's answer was cut by the token limit",
         (
             "no verdict, even after a reminder: the last line does not hold a whole number "

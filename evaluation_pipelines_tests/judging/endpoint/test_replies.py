@@ -157,9 +157,9 @@ def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "is not JSON; it begins with ''"),
-        (b"<html>Sign in", "is not JSON; it begins with '<html>Sign in'"),
-        (b'{"choices":[{"message":{"con', "is not JSON; it begins with"),
+        (b"", "is not JSON. It begins with ''"),
+        (b"<html>Sign in", "is not JSON. It begins with '<html>Sign in'"),
+        (b'{"choices":[{"message":{"con', "is not JSON. It begins with"),
         (b"\xff\xfe{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"null", "is not a chat completion: Expected `object`"),

@@ -145,7 +145,7 @@ def test_all_faults_of_the_entries_are_told_at_once() -> None:
     ("text", "fault"),
     [
         ("people: [", "f.yaml is not YAML: while parsing"),
-        ("people:\n  ada: &a {}\n  bob: *a\n", "f.yaml has YAML aliases (*name); write out"),
+        ("people:\n  ada: &a {}\n  bob: *a\n", "f.yaml has YAML aliases (*name). Write out"),
         ("people: \x00", "f.yaml is not YAML: "),
     ],
 )

@@ -140,7 +140,7 @@ def test_points_are_shared_by_largest_remainder() -> None:
 
 
 def test_more_criteria_than_points_are_refused() -> None:
-    with pytest.raises(ProfileError, match="101 judged criteria; at most 100 are possible"):
+    with pytest.raises(ProfileError, match="101 judged criteria, at most 100 are possible"):
         share_points({f"c{number}": 1 for number in range(101)})
 
 

@@ -98,11 +98,11 @@ def test_a_profile_is_found_by_id_and_version() -> None:
 
 
 def test_the_error_for_an_unknown_profile_lists_the_known_ones() -> None:
-    with pytest.raises(ProfileError, match=r"p has no version 9; registered versions: 1, 2"):
+    with pytest.raises(ProfileError, match=r"p has no version 9\. Registered versions: 1, 2"):
         registry(profile(), profile(version=2)).find("p", 9)
-    with pytest.raises(ProfileError, match=r"no profile x; registered profiles: p"):
+    with pytest.raises(ProfileError, match=r"no profile x\. Registered profiles: p"):
         registry(profile()).find("x")
-    with pytest.raises(ProfileError, match=r"no profile x; registered profiles: none"):
+    with pytest.raises(ProfileError, match=r"no profile x\. Registered profiles: none"):
         Registry().find("x")
 
 

@@ -95,7 +95,7 @@ JUDGE_BRIDGES = sa.Table(
     column("frame_until", sa.Date, "day after the last one"),
     column("frame_sessions", sa.Integer, "number of these sessions"),
     column("drawn_at_us", sa.BigInteger, "when the anchors were drawn"),
-    _known_later("refusal", sa.Text, "why a judge could not be called; null if it answered"),
+    _known_later("refusal", sa.Text, "why a judge could not be called, null if it answered"),
 )
 
 # Anchors of a change: sessions that its former and its new judge score.
@@ -138,7 +138,7 @@ JUDGE_VALIDATIONS = sa.Table(
     column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's words"),
     column("set_hash", sa.CHAR(64), "SHA-256 of the labeled sessions"),
     column("started_at_us", sa.BigInteger, "when it began"),
-    _known_later("completed_at_us", sa.BigInteger, "when it ended; null if it was killed"),
+    _known_later("completed_at_us", sa.BigInteger, "when it ended, null if it was killed"),
     _known_later("stop_reason", sa.Text, "why it ended early"),
     column("sessions", _JSON, "labeled sessions with the verdicts"),
 )
@@ -147,7 +147,7 @@ JUDGE_VALIDATIONS = sa.Table(
 JUDGE_BATCHES = sa.Table(
     "judge_batches",
     METADATA,
-    column("batch_id", sa.String, "UUID; scorings that wait in it name it", primary_key=True),
+    column("batch_id", sa.String, "UUID. Scorings that wait in it name it", primary_key=True),
     column("judge_model", sa.String, "model that judges"),
     column("state", sa.String, "preparing, submitting, submitted, collected, closed or discarded"),
     column("requests", sa.Integer, "number of requests"),
@@ -201,7 +201,7 @@ OVERRIDES = sa.Table(
     column("annotator", sa.String, "who"),
     column("reason", sa.String, "why"),
     column("criterion_id", sa.String, "criterion that was wrong, if named", nullable=True),
-    column("recorded_by", sa.String, "key that sent it; null on the terminal", nullable=True),
+    column("recorded_by", sa.String, "key that sent it, null on the terminal", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("overrides_by_date", "session_date"),
     sqlite_autoincrement=True,
@@ -217,11 +217,11 @@ AUDIT_SAMPLES = sa.Table(
     column("profile_id", sa.String, "profile whose score is asked about"),
     column("content_hash", sa.String, "content at that time"),
     column("drawn_at", UtcTime, "when"),
-    column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
+    column("override_id", sa.Integer, "the answer, null while it is open", nullable=True),
     column("profile_version", sa.Integer, "version of the profile at that time", nullable=True),
     column("classification_label", sa.String, "label at that time", nullable=True),
     column("model", sa.String, "model at that time", nullable=True),
-    column("inclusion_probability", sa.Float, "0-1; null if it is not known", nullable=True),
+    column("inclusion_probability", sa.Float, "0-1, null if it is not known", nullable=True),
 )
 
 # What each reviewer of the audit samples did, apart from answers; append-only.
@@ -232,7 +232,7 @@ AUDIT_STEPS = sa.Table(
     column("annotator", sa.String, "who"),
     column("step", sa.String, "begin (a round), show, skip, undo, look or leave (a session)"),
     column("organization_id", sa.String, "of the session", nullable=True),
-    column("session_key", sa.String, "session; null when a round begins", nullable=True),
+    column("session_key", sa.String, "session, null when a round begins", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("audit_steps_by_annotator", "annotator"),
     sqlite_autoincrement=True,

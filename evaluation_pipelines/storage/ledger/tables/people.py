@@ -22,14 +22,14 @@ _IS_IN_USE = sa.text("revoked_at IS NULL")
 ACCESS_KEYS = sa.Table(
     "access_keys",
     METADATA,
-    column("key_id", sa.CHAR(12), "random, in hex; part of the key", primary_key=True),
+    column("key_id", sa.CHAR(12), "random, in hex. Part of the key", primary_key=True),
     column("name", sa.String, "who holds it"),
-    column("organization", sa.String, "the only one it sees; null: all", nullable=True),
+    column("organization", sa.String, "the only one it sees, null: all", nullable=True),
     column("role", sa.String, "ingest, reader, reviewer or operator"),
     column("secret_sha256", sa.CHAR(64), "SHA-256 of the key, in hex"),
     column("created_at", UtcTime, "when it was made"),
     column("expires_at", UtcTime, "from when it is refused; null: never", nullable=True),
-    column("revoked_at", UtcTime, "when it was revoked; null: it was not", nullable=True),
+    column("revoked_at", UtcTime, "when it was revoked, null: it was not", nullable=True),
     sa.Index(
         "access_keys_one_in_use",
         "name",
@@ -50,7 +50,7 @@ ALERTS = sa.Table(
     sa.Column("title", sa.Text, nullable=False, doc="what happened, in a line"),
     sa.Column("text", sa.Text, nullable=False, doc="where, and what to do"),
     sa.Column("raised_at", UtcTime, nullable=False, doc="when it was noticed"),
-    sa.Column("told_at", UtcTime, nullable=True, doc="when the webhook took it; null: not yet"),
+    sa.Column("told_at", UtcTime, nullable=True, doc="when the webhook took it, null: not yet"),
     sa.Column("over_at", UtcTime, nullable=True, doc="when it ended: from then on it is news"),
     # One open alert per cause, even in a race.
     sa.Index(
@@ -77,9 +77,9 @@ SERVICE_EVENTS = sa.Table(
     ),
     column("type", sa.String, "scoring.*, evaluation.* or alert.*"),
     column("timestamp_us", sa.BigInteger, "when it happened"),
-    column("organization_id", sa.String, "organization; null of an alert", nullable=True),
+    column("organization_id", sa.String, "organization, null of an alert", nullable=True),
     column("session_id", sa.String, "session.id as sent by the agent", nullable=True),
-    column("session_key", sa.String, "the session window; null of an alert", nullable=True),
+    column("session_key", sa.String, "the session window, null of an alert", nullable=True),
     column("session_date", sa.Date, "UTC day the session began", nullable=True),
     column("score_id", sa.String, "the scoring", nullable=True),
     column("phase", sa.String, "of scoring.progress: what the judge is asked", nullable=True),
@@ -109,7 +109,7 @@ RETRACTIONS = sa.Table(
     column(
         "owner",
         sa.String,
-        "JSON: identity, or organization and agent; null for the signal of any identity",
+        "JSON: identity, or organization and agent, null for the signal of any identity",
         primary_key=True,
     ),
     column("retracted_at", UtcTime, "when it was taken back"),

@@ -32,7 +32,7 @@ SOURCE_FILES = sa.Table(
     column(
         "changed_at_ns",
         sa.BigInteger,
-        "when it was last changed, if all of it was read then; null = to be opened",
+        "when it was last changed, if all of it was read then, null = to be opened",
         nullable=True,
     ),
     column("first_seen_at", UtcTime, "when it was first seen"),
@@ -40,7 +40,7 @@ SOURCE_FILES = sa.Table(
     column(
         "finished_size_bytes",
         sa.BigInteger,
-        "size at which a compressed file was read to its end; its position counts other bytes",
+        "size at which a compressed file was read to its end. Its position counts other bytes",
     ),
     column("unfinished", sa.String, "why the end of it is missing at that size", nullable=True),
     column("last_read_at", UtcTime, "when the last batch was committed", nullable=True),
@@ -54,9 +54,9 @@ PARTS = sa.Table(
     METADATA,
     column("part_id", sa.Integer, "grows with each part, never used again", primary_key=True),
     column("table_name", sa.String, "table of the lake"),
-    column("session_date", sa.Date, "partition; null for a table without", nullable=True),
+    column("session_date", sa.Date, "partition, null for a table without", nullable=True),
     column(
-        "slot", sa.String, "a new part of the same slot replaces it; null = added", nullable=True
+        "slot", sa.String, "a new part of the same slot replaces it, null = added", nullable=True
     ),
     column("first_bucket", sa.SmallInteger, "first bucket of its sessions, 0 to 255"),
     column("last_bucket", sa.SmallInteger, "last bucket of its sessions"),
@@ -65,7 +65,7 @@ PARTS = sa.Table(
     column("size_bytes", sa.BigInteger, "size of the Parquet file"),
     column("sha256", sa.String, "hash of the file, hexadecimal"),
     column("created_at", UtcTime, "when it entered the manifest"),
-    column("superseded_at", UtcTime, "when another part took over; null = current", nullable=True),
+    column("superseded_at", UtcTime, "when another part took over, null = current", nullable=True),
     sa.Index("parts_by_date", "table_name", "session_date"),
     sa.Index("parts_by_superseded", "superseded_at"),
     sqlite_autoincrement=True,
@@ -225,7 +225,7 @@ ERASURES = sa.Table(
     column("subject", sa.String, "person, user, session or organization"),
     column("requested_by", sa.String, "user of the operating system who asked for it"),
     column("requested_at", UtcTime, "when it began"),
-    column("completed_at", UtcTime, "when nothing was left; null: run it again", nullable=True),
+    column("completed_at", UtcTime, "when nothing was left, null: run it again", nullable=True),
     sqlite_autoincrement=True,
 )
 
@@ -252,7 +252,7 @@ FORGOTTEN = sa.Table(
     column(
         "hash", sa.CHAR(32), "keyed hash of a session, an id or an organization", primary_key=True
     ),
-    column("until", UtcTime, "only of events up to this time; null: of all", nullable=True),
+    column("until", UtcTime, "only of events up to this time, null: of all", nullable=True),
     column("erasure_id", sa.Integer, "the erasure", sa.ForeignKey("erasures.erasure_id")),
 )
 

@@ -196,7 +196,7 @@ def _settings(receiver: Receiver) -> list[SettingsFile]:
     }
     where = (
         "Linux: /etc/claude-code/managed-settings.json, macOS: /Library/Application "
-        "Support/ClaudeCode/managed-settings.json; users cannot change what it sets"
+        "Support/ClaudeCode/managed-settings.json. Users cannot change what it sets"
     )
     return [SettingsFile("managed-settings.json", json_text({"env": given(env)}), where)]
 
@@ -218,7 +218,7 @@ allowed-tools: Bash(evaluation-pipelines score:*)
 
 Show this output as it is. Then name the lowest dimension and what would raise it, in two sentences.
 """
-    where = ".claude/commands/ of a project or of each user; evaluation-pipelines has to be on PATH"
+    where = ".claude/commands/ of a project or of each user. evaluation-pipelines has to be on PATH"
     return SettingsFile("performance.md", text, where)
 
 

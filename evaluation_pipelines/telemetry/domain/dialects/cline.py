@@ -167,7 +167,7 @@ def _settings(receiver: Receiver) -> list[SettingsFile]:
         "CLINE_OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
         "CLINE_OTEL_EXPORTER_OTLP_HEADERS": receiver.headers,
     }
-    where = "the environment in which VS Code or JetBrains starts; Cline sends no attributes"
+    where = "the environment in which VS Code or JetBrains starts. Cline sends no attributes"
     return [env_file(given(env), where)]
 
 
