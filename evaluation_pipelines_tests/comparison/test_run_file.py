@@ -154,7 +154,7 @@ def test_any_column_can_be_compared(tmp_path: Path) -> None:
     found = verdict_list(compare_file(path, NOW, by="hook"))
     assert [row["model"] for row in found["models"]] == ["good", "other"]
     assert ignored_columns(path, "hook") == ["model"]
-    with pytest.raises(UserError, match="no column team. It has label, model, score"):
+    with pytest.raises(UserError, match=r"no column team\. It has label, model, score"):
         compare_file(path, NOW, by="team")
 
 

@@ -284,7 +284,7 @@ def test_a_failed_missing_tools_turn_keeps_the_score() -> None:
 
 @pytest.mark.parametrize("turn", ["score-2", "score-1-reminder", "missing-tools", ""])
 def test_a_reply_to_a_turn_that_is_not_open_is_refused(turn: str) -> None:
-    with pytest.raises(ValueError, match="is not open. Open turns: score-1"):
+    with pytest.raises(ValueError, match=r"is not open\. Open turns: score-1"):
         conversation().with_reply(turn, said(form()))
 
 
