@@ -30,7 +30,7 @@ from evaluation_pipelines.judge_changes.domain.judge_change import title
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
 from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.performance import is_counted
 from evaluation_pipelines.storage.stores import Stores

@@ -1,6 +1,7 @@
 """Collect what the list of items needs: from the stores, the disk, and what should answer."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, partial
@@ -52,7 +53,7 @@ from evaluation_pipelines.schemas import (
     MODEL_REGRESSIONS,
     Table,
 )
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews, waiting_samples
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, waiting_samples
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.damage import find_damage
@@ -356,11 +357,11 @@ class _Readable:
 
     def rows(self, table: Table, days: Sequence[date], columns: Sequence[str]) -> pl.DataFrame:
         """Return the rows of the days that can be read."""
-        none = table.no_rows.select(columns)
-        read = self.stores.lake.read
-        return pl.concat(
-            [none, *(self.of(partial(read, table, [day], columns), none) for day in days)]
-        )
+        read, none = self.stores.lake.read, table.no_rows.select(columns)
+        with suppress(LakeError):
+            return read(table, days, columns)
+        each = (self.of(partial(read, table, [day], columns), none) for day in days)
+        return pl.concat([none, *each])
 
     def of(self, read: Callable[[], _Value], otherwise: _Value) -> _Value:
         """Return what can be read, or something in its place."""

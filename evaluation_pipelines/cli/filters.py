@@ -17,7 +17,6 @@ from evaluation_pipelines.cli.dates import (
     parse_time,
 )
 from evaluation_pipelines.cli.output import one_line
-from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.find_session import whole_name
 from evaluation_pipelines.sessions.domain.session_filter import (
@@ -218,6 +217,9 @@ def _one(stores: Stores, name: str, value: str, known: set[str]) -> str:
     if name == "repository":
         found = repositories_named(value, known)
     elif name == "person":
+        # Loads YAML and all dialects.
+        from evaluation_pipelines.people.identity_store import IdentityStore
+
         found = people_named(value, known, IdentityStore(stores.ledger).current())
         shown = set() if stores.settings.pseudonymize else known
     if len(found) == 1:

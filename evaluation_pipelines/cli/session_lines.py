@@ -63,11 +63,8 @@ def print_stored(rows: pl.DataFrame, title: str = "Sessions") -> None:
 
 def waiting_of(stores: "Stores") -> frozenset[SessionKey]:
     """Return the sessions that await a blind review: no table shows their scores."""
-    from evaluation_pipelines.scorecards.audit_samples import open_samples  # loads the ledger
-
-    if not open_samples(stores):
-        return frozenset()
-    from evaluation_pipelines.scorecards.audit_samples import BlindReviews  # loads profiles
+    # Loads the ledger, which a score of files does not need.
+    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 
     return BlindReviews(stores).waiting()
 

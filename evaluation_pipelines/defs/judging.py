@@ -51,7 +51,7 @@ from evaluation_pipelines.judging.run import RunRequest, judge, judge_session, u
 from evaluation_pipelines.judging.score_requests import RequestResult
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS
-from evaluation_pipelines.scorecards.audit_samples import note_request
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent

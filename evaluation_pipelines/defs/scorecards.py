@@ -14,10 +14,10 @@ from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announ
 from evaluation_pipelines.scorecards.audit_samples import (
     calibration,
     draw_samples,
-    open_samples,
     profile_leans,
     undrawn_dates,
 )
+from evaluation_pipelines.scorecards.blind_reviews import open_samples
 from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores

@@ -34,6 +34,13 @@ def sums_by(codes: Codes, values: Numbers) -> Numbers:
     return np.bincount(codes, weights=values).astype(np.float64)
 
 
+def ranks(values: Numbers) -> Numbers:
+    """Return the rank of each value, from 1; equal ones share the mean of theirs."""
+    # As ``scipy.stats.rankdata`` does: that module takes longer to load than most commands run.
+    _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((counts.cumsum() - (counts - 1) / 2)[codes])
+
+
 def mean(values: Numbers) -> Estimate:
     """Return the mean of independent values with Student's interval."""
     if len(values) == 0:

@@ -1,4 +1,4 @@
-"""Quantiles and tails of Student's t."""
+"""Quantiles and tails of Student's t, and quantiles of the normal distribution."""
 
 LEVEL = 0.95
 """Confidence level of every interval."""
@@ -9,6 +9,13 @@ def t_quantile(freedom: float, alpha: float = 1 - LEVEL) -> float:
     from scipy.special import stdtrit  # takes a while to import
 
     return float(stdtrit(freedom, 1 - alpha / 2))
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the quantile of the standard normal distribution."""
+    from scipy.special import ndtri  # a tenth of the time that scipy.stats takes
+
+    return float(ndtri(probability))
 
 
 def two_sided_p(value: float, error: float, freedom: float) -> float:

@@ -11,7 +11,7 @@ from evaluation_pipelines.comparison.compare_models import (
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.reporting.domain.comparison_report import markdown_report, page_content
 from evaluation_pipelines.reporting.pages import render_page
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.storage.store import Store, open_store
 from evaluation_pipelines.storage.stores import Stores
 

@@ -16,7 +16,7 @@ from evaluation_pipelines.judging.session_windows import read_events, window_key
 from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
-from evaluation_pipelines.scorecards.audit_samples import waiting_samples
+from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import (

@@ -33,7 +33,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_events
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.sessions.domain.find_session import SessionRow

@@ -19,7 +19,7 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.report import LeftOpenReason
 from evaluation_pipelines.judging.run import LET_GO_S, JudgeRun, RunRequest
 from evaluation_pipelines.judging.termination import Interruption
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper

@@ -17,8 +17,8 @@ _COMMANDS = {
     # Command -> what it is compared with, and the limit.
     "--help": ("typer, rich", 3.0),
     "--version": ("typer, rich", 3.0),
-    "sessions": ("typer, rich, polars, duckdb", 1.4),
-    "status": ("typer, rich, polars, duckdb", 1.4),
+    "sessions": ("typer, rich, polars, duckdb", 1.6),
+    "status": ("typer, rich, polars, duckdb", 1.6),
 }
 
 

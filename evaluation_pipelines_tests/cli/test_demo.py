@@ -9,7 +9,7 @@ import pytest
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import REGRESSION
-from evaluation_pipelines.scorecards.audit_samples import BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service

@@ -14,7 +14,7 @@ from evaluation_pipelines.scorecards.audit_review import (
     review_criteria,
     session_transcript,
 )
-from evaluation_pipelines.scorecards.audit_samples import open_samples
+from evaluation_pipelines.scorecards.blind_reviews import open_samples
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines.scorecards.scorecard_queries import Target, find_target

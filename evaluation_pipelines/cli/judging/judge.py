@@ -135,7 +135,7 @@ def one_session(
 
 def _note_request(stores: Stores, by: str, result: RequestResult) -> None:
     """Let the person see the score who asked for it."""
-    from evaluation_pipelines.scorecards.audit_samples import note_request  # loads profiles
+    from evaluation_pipelines.scorecards.blind_reviews import note_request  # loads profiles
 
     if result.score is not None:
         key = (result.score.organization_id, result.score.session_key)

@@ -16,7 +16,8 @@ import numpy as np
 from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.comparison.domain.models import Row, group_of, model_of
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.numerics.estimates import Numbers
+from evaluation_pipelines.numerics.estimates import Numbers, ranks
+from evaluation_pipelines.numerics.student import normal_quantile
 
 ALPHA = 0.05
 
@@ -145,10 +146,10 @@ def superiority(first: Numbers, second: Numbers) -> float:
     Ties count half: Mann and Whitney's U over the number of pairs ("On a test of whether one of
     two random variables is stochastically larger than the other", 1947).
     """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([first, second]))[: len(first)]
-    above = float(ranks.sum()) - len(first) * (len(first) + 1) / 2
+    above = (
+        float(ranks(np.concatenate([first, second]))[: len(first)].sum())
+        - len(first) * (len(first) + 1) / 2
+    )
     return above / (len(first) * len(second))
 
 
@@ -169,13 +170,11 @@ def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: in
     """
     if min(len(first), len(second)) < 2:
         return None
-    from scipy.stats import norm
-
-    z = float(norm.ppf(1 - ALPHA / (2 * tests)))
+    z = normal_quantile(1 - ALPHA / (2 * tests))
     spread = float(first.var(ddof=1) + second.var(ddof=1))
     if spread < 1e-12:
         return None
-    needed = (z + float(norm.ppf(POWER))) ** 2 * spread / RELEVANT_POINTS**2 * design_effect
+    needed = (z + normal_quantile(POWER)) ** 2 * spread / RELEVANT_POINTS**2 * design_effect
     return max(math.ceil(needed + z**2 / 4), 2)
 
 
@@ -250,9 +249,7 @@ def needed(of_pair: Precision, margin: float, tests: int) -> Needed:
         margin: Points.
         tests: Number of models that are tested together, m.
     """
-    from scipy.stats import norm
-
-    z = float(norm.ppf(1 - ALPHA / tests) + norm.ppf(POWER))
+    z = normal_quantile(1 - ALPHA / tests) + normal_quantile(POWER)
     target = (margin / z) ** 2
     people = math.ceil(of_pair.people * (of_pair.of_runs + of_pair.of_people) / target)
     left = target - of_pair.of_people

@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import rankdata
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers, ranks
 from evaluation_pipelines.numerics.shares import weighted_share
 from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
@@ -190,7 +189,7 @@ def _missing(number: int, large: int, people: int | None) -> str | None:
 
 def spearman(pairs: Pairs) -> float | None:
     """Return the correlation of the ranks (ties share their mean); ``None`` without spread."""
-    first, second = rankdata(pairs.automatic), rankdata(pairs.human)
+    first, second = ranks(pairs.automatic), ranks(pairs.human)
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])

@@ -20,7 +20,7 @@ from evaluation_pipelines.judging.score_requests import (
     waiting,
 )
 from evaluation_pipelines.schemas.judge_score import FIELDS, Score, ScoreStatus, reader_record
-from evaluation_pipelines.scorecards.audit_samples import note_request
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
