@@ -26,7 +26,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def agent_config(
     program: Annotated[
-        Program, typer.Argument(metavar="|".join(PROGRAMS), help="The agent program.")
+        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(PROGRAMS)}.")
     ],
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
@@ -53,7 +53,7 @@ def agent_config(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> None:
-    """Print an agent program's settings for telemetry.
+    """Print the settings with which an agent program or library sends telemetry.
 
     Standard error names the place of each file. See docs/service.md.
     """

@@ -1,11 +1,13 @@
 """``agent-config``: files on standard output, where they belong on standard error."""
 
+import ast
 import json
 import re
 import shlex
 
 import pytest
 
+from evaluation_pipelines.telemetry.domain.dialects.libraries import libraries
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import session
 
@@ -70,3 +72,22 @@ def test_what_no_file_can_hold_is_a_usage_error(
 ) -> None:
     ran = program("agent-config", *arguments)
     assert (ran.code, ran.out) == (2, "")
+
+
+@pytest.mark.parametrize("name", libraries())
+def test_a_library_gets_its_variables_and_code_that_compiles(program: Program, name: str) -> None:
+    library = libraries()[name]
+    ran = program("agent-config", name, *HTTPS, "--texts")
+    variables, _, code = ran.out.partition("# tracing.")
+    assert 'OTEL_EXPORTER_OTLP_ENDPOINT="https://eval.example.com"\n' in variables
+    assert [name for name in library.texts_on if f"\n{name}=" not in variables] == []
+    assert (library.language == "none") == (code == "")
+    assert library.packages in ran.err
+    if library.language == "python":
+        ast.parse(code.partition("\n")[2])
+
+
+def test_without_texts_a_library_sends_none(program: Program) -> None:
+    ran = program("agent-config", "langgraph", *HTTPS)
+    assert 'OPENINFERENCE_HIDE_INPUTS="true"' in ran.out
+    assert "include_content=False" in program("agent-config", "pydantic-ai", *HTTPS).out

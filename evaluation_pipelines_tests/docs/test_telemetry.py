@@ -21,6 +21,7 @@ from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.reading import event_reader
 from evaluation_pipelines_tests.docs.documents import FOLDER, blocks, named, table_rows
+from evaluation_pipelines_tests.docs.libraries import with_table
 
 TEXT = named("telemetry.md")
 HOOK = FOLDER / "hooks" / "masque.py"
@@ -190,3 +191,9 @@ def test_settings_in_examples_can_be_read() -> None:
 
     assert all(isinstance(yaml.safe_load(each), dict) for each in examples)
     assert "hooks" in json.loads((FOLDER / "hooks" / "settings.json").read_text("utf-8"))
+
+
+def test_the_table_of_libraries_is_that_of_the_data() -> None:
+    """Refresh it with: python -m evaluation_pipelines_tests.docs.libraries."""
+    page = (FOLDER / "telemetry.md").read_text("utf-8")
+    assert with_table(page) == page
