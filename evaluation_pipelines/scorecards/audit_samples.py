@@ -1,4 +1,4 @@
-"""The audit sample: what is drawn at night, and the agreement of scores."""
+"""The audit sample: sessions drawn at night, and the agreement of scores."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

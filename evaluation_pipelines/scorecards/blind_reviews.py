@@ -56,7 +56,7 @@ class BlindReviews:
         self._known: tuple[_State, frozenset[SessionKey]] | None = None
 
     def waiting(self) -> frozenset[SessionKey]:
-        """Return all sessions that wait; raises LedgerError and LakeError."""
+        """Return all sessions that wait. Raises LedgerError and LakeError."""
         samples = open_samples(self._stores)
         if not samples:
             return frozenset()
@@ -69,7 +69,7 @@ class BlindReviews:
             return self._known[1]
 
     def waiting_for(self, names: Collection[str]) -> frozenset[SessionKey]:
-        """Return the sessions that wait for the reviewer with these names; raises as above."""
+        """Return the sessions that wait for the reviewer with these names. Raises as above."""
         found = self.waiting()
         return found - sessions_seen(self._stores.ledger, names) if found else found
 
