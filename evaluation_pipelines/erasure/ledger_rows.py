@@ -84,7 +84,6 @@ _STORES = (
     _Store(RETRACTIONS, words=("owner",)),
     _Store(TOUCHED_DATES, names=("last_error",)),
     _Store(WAITING_DATES),
-    _Store(EXPIRED_DATES),
 )
 
 
@@ -169,13 +168,8 @@ def expire_ledger_rows(
     """Note that texts or events of a date have expired, within the caller's transaction.
 
     The date leaves the rebuild queue, and what judges wrote about its sessions goes; tokens, costs
-    and points stay. Without ``what``, all rows of the date go.
+    and points stay. Without ``what``, all rows of the date go, and its events do not come back.
     """
-    if what is None:
-        for store in _STORES:
-            if "session_date" in store.table.c:
-                connection.execute(sa.delete(store.table).where(store.table.c.session_date == day))
-        return
     insert = insert_into(connection, EXPIRED_DATES)
     # Events that are gone stay gone when texts that came later expire.
     kept = sa.case((EXPIRED_DATES.c.what == "events", "events"), else_=insert.excluded.what)
@@ -184,8 +178,13 @@ def expire_ledger_rows(
             index_elements=[EXPIRED_DATES.c.session_date],
             set_={"what": kept, "expired_at": insert.excluded.expired_at},
         ),
-        {"session_date": day, "what": what, "expired_at": now},
+        {"session_date": day, "what": what or "events", "expired_at": now},
     )
+    if what is None:
+        for store in _STORES:
+            if "session_date" in store.table.c:
+                connection.execute(sa.delete(store.table).where(store.table.c.session_date == day))
+        return
     queued = TOUCHED_DATES.c
     fresh = {"attempts": 0, "last_error": None, "next_attempt_at": None, "parked": False}
     update = sa.update(TOUCHED_DATES).where(queued.session_date == day)

@@ -210,7 +210,7 @@ class _BatchRetry:
             batch = replace(
                 self.batch,
                 parts=tuple(e for e in parts if not _is_expired_text(e, expired)),
-                sessions=dated.new_sessions,
+                sessions=tuple(e for e in dated.new_sessions if e.session_date not in gone),
                 left_out=kept.left_out,
                 names=names,
                 counts=replace(

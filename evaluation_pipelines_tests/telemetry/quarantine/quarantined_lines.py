@@ -1,8 +1,9 @@
 """Lines that go to quarantine under a low limit, and the state after a retry."""
 
 import json
-from datetime import timedelta
+from datetime import date, timedelta
 
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries
@@ -57,3 +58,10 @@ def unresolved(workplace: Workplace) -> list[tuple[int, int, str]]:
 def totals(workplace: Workplace) -> IngestCounts:
     """Return the counts of all ingests."""
     return IngestBatches(workplace.ledger).totals()
+
+
+def is_balanced(workplace: Workplace) -> bool:
+    """Whether every event that was counted has landed or was erased."""
+    batches = IngestBatches(workplace.ledger)
+    found = batches.balance(AGENT_EVENTS_LANDED.name, date(2020, 1, 1), date(2030, 1, 1))
+    return found.counted == found.within + found.outside + sum(found.erased.values())

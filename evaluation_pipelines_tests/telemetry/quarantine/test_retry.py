@@ -16,7 +16,7 @@ import pytest
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, Table
+from evaluation_pipelines.schemas import QUARANTINE, Table
 from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -26,7 +26,7 @@ from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SessionIndex
 from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
@@ -43,6 +43,7 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     FEW,
     LATER,
     SHORT,
+    is_balanced,
     landed,
     long_line,
     many,
@@ -53,7 +54,7 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     unresolved,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world import DAY_S, SESSION, claude, line
 
 
 def assert_same_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:
@@ -251,13 +252,6 @@ def test_equal_attribution_lines_are_counted_as_in_a_fresh_ingest(
         assert workplace.events().height == 2
 
 
-def is_balanced(workplace: Workplace) -> bool:
-    """Whether every event that was counted has landed or was erased."""
-    batches = IngestBatches(workplace.ledger)
-    found = batches.balance(AGENT_EVENTS_LANDED.name, date(2020, 1, 1), date(2030, 1, 1))
-    return found.counted == found.within + found.outside + sum(found.erased.values())
-
-
 def other_session(number: int, second: float = 0) -> bytes:
     return line(claude("user_prompt", second, n=number, session__id="another-one"))
 
@@ -277,21 +271,24 @@ def test_what_was_erased_since_stays_out_and_counted(tmp_path: Path) -> None:
         assert is_balanced(workplace)
 
 
-def test_what_has_expired_since_stays_out_and_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["events", "sessions"])
+def test_what_has_expired_since_stays_out_and_counted(tmp_path: Path, kind: str) -> None:
     old = short_line(0) + long_line(1)
     new = other_session(2, 182 * DAY_S)
-    with open_workplace(tmp_path, keep_events_days=30, **SHORT) as workplace:
+    with open_workplace(tmp_path, **{f"keep_{kind}_days": 30}, **SHORT) as workplace:
         workplace.land("logs.jsonl", old + new + line(many(3)) + b"no telemetry\n")
         workplace.ingest()
         workplace.build()
         Expire(workplace.stores, clock=lambda: NOW).run()
         assert landed(workplace) == [2]
+        known = SessionIndex(workplace.ledger).starts([SESSION, "another-one"])
     with open_workplace(tmp_path) as workplace:
         assert retry(workplace).resolved == 1
         assert landed(workplace) == [2]
         # The line that can be read now is of the date that has expired.
         assert (totals(workplace).events, totals(workplace).forgotten) == (3, 1)
         assert is_balanced(workplace)
+        assert SessionIndex(workplace.ledger).starts([SESSION, "another-one"]) == known
 
 
 def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:
