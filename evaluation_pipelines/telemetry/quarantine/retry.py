@@ -191,7 +191,7 @@ class _BatchRetry:
         dated = assign_session_dates(kept.events, ledger, self.stores.settings.start_date)
         gone = [day for day, what in expired.items() if what == "events"]
         events = dated.events.filter(~pl.col("session_date").is_in(gone))
-        quarantined = self._quarantined(found, entries, forgotten, now)
+        quarantined = self._quarantined(found, entries, forgotten)
         old = self._old_parts({*events["session_date"]})
         before = [each for part in old for each in self._event_ids(part)]
         if not set(before) <= {*found.events["event_id"]}:
@@ -244,18 +244,20 @@ class _BatchRetry:
         return True
 
     def _quarantined(
-        self,
-        found: EventBatch,
-        entries: Sequence[QuarantineEntry],
-        forgotten: ForgottenEvents,
-        now: datetime,
+        self, found: EventBatch, entries: Sequence[QuarantineEntry], forgotten: ForgottenEvents
     ) -> pl.DataFrame:
-        """Return what stays in quarantine: QUARANTINE, with the time of the first attempt."""
+        """Return what is left of the entries: QUARANTINE, with the time of the first attempt.
+
+        Other lines that cannot be read were entries that expired or were erased.
+        """
         rows = quarantine_rows(found, self.batch.file_id, entries[0].path, forgotten, self.clock)
-        known = {(each.offset, each.record_index): each.quarantined_at for each in entries}
-        keys = with_index(rows).select("offset", "record_index").iter_rows()
-        times = pl.Series([known.get(key, now) for key in keys], dtype=UTC_TIME)
-        return rows.with_columns(quarantined_at=times)
+        lines = pl.DataFrame(
+            [(e.offset, e.offset + max(e.length_bytes, 1), e.quarantined_at) for e in entries],
+            schema={"offset": pl.Int64, "end": pl.Int64, "quarantined_at": UTC_TIME},
+            orient="row",
+        ).unique("offset", keep="first", maintain_order=True)
+        dated = rows.drop("quarantined_at").sort("offset").join_asof(lines, on="offset")
+        return dated.filter(pl.col("offset") < pl.col("end")).select(QUARANTINE.schema.names())
 
     def _old_parts(self, dates: Collection[date]) -> list[Part]:
         """Return the parts with rows of the batch."""

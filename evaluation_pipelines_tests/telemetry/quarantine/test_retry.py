@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.replaced_parts import replace_parts
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.ingest import Ingest
@@ -289,6 +290,19 @@ def test_what_has_expired_since_stays_out_and_counted(tmp_path: Path, kind: str)
         assert (totals(workplace).events, totals(workplace).forgotten) == (3, 1)
         assert is_balanced(workplace)
         assert SessionIndex(workplace.ledger).starts([SESSION, "another-one"]) == known
+
+
+def test_an_entry_that_has_expired_does_not_come_back_with_others(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **FEW) as workplace:
+        workplace.land("logs.jsonl", b"no telemetry\n" + line(many(0)))
+        workplace.ingest()
+        (part,) = Manifest(workplace.ledger).current(QUARANTINE.name, None)
+        left = workplace.quarantined().filter(pl.col("offset") > 0)
+        replace_parts(workplace.ledger, workplace.lake, None, [(part, left)], NOW, lambda *_: None)
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 1
+        assert unresolved(workplace) == []
+        assert totals(workplace).quarantined == 1
 
 
 def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:
