@@ -34,6 +34,7 @@ class JudgeReport:
         failed: Failed scorings by reason.
         deferred: Sessions left to another run by reason, started or not.
         explanations: The same reasons, each with a sentence about its first session.
+        unanswered: What happened to the call of a scoring that got no answer, by its id.
         taken_by_another_run: Sessions that another run scores.
         changed: Sessions with new events since they were selected; due after they have ended again.
         submitted: Sessions with requests in a batch that was sent.
@@ -69,6 +70,7 @@ class JudgeReport:
     failed: Counter[str] = field(default_factory=Counter)
     deferred: Counter[str] = field(default_factory=Counter)
     explanations: dict[str, str] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
     taken_by_another_run: int = 0
     changed: int = 0
     submitted: int = 0

@@ -274,6 +274,7 @@ class Runner:
         if isinstance(ended, LeftOpen):
             if ended.was_sent:
                 score_id = scoring.score.score_id
+                self.report.unanswered[score_id] = ended.reason
                 await self._leave_to_another_run(
                     Suspect(score_id, "silent", ended.reason, retriable=True)
                 )
@@ -282,6 +283,7 @@ class Runner:
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
                 self.stop(ended.kind, ended.reason)
         elif isinstance(ended, Suspect):
+            self.report.unanswered[ended.score_id] = ended.reason
             self.blame.add(ended)
         else:
             self.report.count_ended(ended)

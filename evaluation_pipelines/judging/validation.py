@@ -271,16 +271,18 @@ def _judged(
     by_name = {each.session_key: each for each in scores}
     is_down = report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
     rows = [
-        _row(each, score, is_down)
+        _row(each, score, is_down, report)
         for each in sessions
         if (score := by_name.get(each.name)) is not None and (is_down or not score.is_open)
     ]
     return pl.DataFrame(rows, JUDGED_SESSIONS, orient="row")
 
 
-def _row(session: LabelledSession, score: Score, is_down: str | None) -> dict[str, Any]:
-    # Without any reply the session cannot be to blame, unless the endpoint rejects it for good.
-    is_unreachable = score.is_open or (bool(score.retriable) and not score.turn_log)
+def _row(
+    session: LabelledSession, score: Score, is_down: str | None, report: JudgeReport
+) -> dict[str, Any]:
+    # A call that got no answer is no failure of the judge, unless it is rejected for good.
+    is_unreachable = score.is_open or bool(score.retriable and score.score_id in report.unanswered)
     read = score.input_tokens, score.cached_tokens
     return {
         **{name: getattr(session, name) for name in ("task", "name", "kind", "severity", "attack")},

@@ -42,9 +42,11 @@ from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines_tests.docs.documents import ROOT
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
     cut_by_length,
     half_a_body,
     http_error,
+    reset,
     says,
     score_reply,
 )
@@ -165,6 +167,21 @@ def test_a_fault_of_the_endpoint_does_not_count_as_one_of_the_judge(
     rate = facts["figures"][0]
     assert (rate["figure"], rate["value"], rate["number"]) == ("verdict_rate", 1, 3)
     assert (facts["judged_sessions"], facts["unreachable_sessions"]) == (5, 2)
+
+
+@pytest.mark.usefixtures("_one_attempt")
+@pytest.mark.parametrize("fault", [http_error(500), http_error(429), reset()])
+def test_a_reminder_without_an_answer_does_not_count_as_a_fault_of_the_judge(
+    one_by_one: Judged, judge: JudgeEndpoint, fault: Scripted
+) -> None:
+    judge.always(says(score_reply(64)), "score")
+    judge.script_turn("score", says("Rather good."))
+    judge.script_turn("reminder", fault)
+
+    ended = run(one_by_one, FIRST_TASK)
+
+    assert ended.sessions["is_unreachable"].to_list() == [True, *[False] * 4]
+    assert validation_report(ended, [])["figures"][0]["value"] == 1
 
 
 @pytest.mark.usefixtures("_one_attempt")
