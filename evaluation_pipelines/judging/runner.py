@@ -271,10 +271,12 @@ class Runner:
             leave, score_id = ledger.store.leave, scoring.score.score_id
             ledger.run_later(leave, score_id, now, scoring.take_rest())
             raise
+        score_id = scoring.score.score_id
         if isinstance(ended, LeftOpen):
-            if ended.was_sent:
-                score_id = scoring.score.score_id
+            is_down = ended.kind is LeftOpenReason.ENDPOINT_DOWN
+            if is_down and (ended.was_sent or scoring.conversation.replies):
                 self.report.unanswered[score_id] = ended.reason
+            if ended.was_sent:
                 await self._leave_to_another_run(
                     Suspect(score_id, "silent", ended.reason, retriable=True)
                 )
@@ -283,7 +285,7 @@ class Runner:
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
                 self.stop(ended.kind, ended.reason)
         elif isinstance(ended, Suspect):
-            self.report.unanswered[ended.score_id] = ended.reason
+            self.report.unanswered[score_id] = ended.reason
             self.blame.add(ended)
         else:
             self.report.count_ended(ended)

@@ -31,7 +31,7 @@ from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_queries import score_of
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, load_plans
-from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import RunStores, judge_by, utc_now
 from evaluation_pipelines.judging.runner import Runner
 from evaluation_pipelines.judging.scoring import PromptInput, prepare
@@ -269,30 +269,28 @@ def _judged(
     with reading(ledger.engine) as connection:
         scores = [score_of(row) for row in connection.execute(query).mappings()]
     by_name = {each.session_key: each for each in scores}
-    is_down = report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
     rows = [
-        _row(each, score, is_down, report)
+        _row(each, score, report.unanswered.get(score.score_id))
         for each in sessions
-        if (score := by_name.get(each.name)) is not None and (is_down or not score.is_open)
+        if (score := by_name.get(each.name)) is not None
+        and (score.score_id in report.unanswered or not score.is_open)
     ]
     return pl.DataFrame(rows, JUDGED_SESSIONS, orient="row")
 
 
-def _row(
-    session: LabelledSession, score: Score, is_down: str | None, report: JudgeReport
-) -> dict[str, Any]:
+def _row(session: LabelledSession, score: Score, unanswered: str | None) -> dict[str, Any]:
     # A call that got no answer is no failure of the judge, unless it is rejected for good.
-    is_unreachable = score.is_open or bool(score.retriable and score.score_id in report.unanswered)
-    read = score.input_tokens, score.cached_tokens
+    is_unreachable = score.is_open or (bool(score.retriable) and unanswered is not None)
+    read, has_replies = (score.input_tokens, score.cached_tokens), bool(score.turn_log)
     return {
         **{name: getattr(session, name) for name in ("task", "name", "kind", "severity", "attack")},
         "agent_family": session.agent_model and PriceTable().provider_of(session.agent_model),
         "total": score.total_score,
         "tags": score.failure_tags,
-        "problem": is_down if score.is_open else score.error_message,
-        "input_tokens": None if None in read else sum(each or 0 for each in read),
-        "output_tokens": score.output_tokens,
-        "cost_usd": score.judge_cost_usd,
+        "problem": unanswered if score.is_open else score.error_message,
+        "input_tokens": None if has_replies and None in read else sum(each or 0 for each in read),
+        "output_tokens": score.output_tokens if has_replies else 0,
+        "cost_usd": score.judge_cost_usd if has_replies else 0.0,
         "seconds": (score.latency_ms or 0.0) / 1000,
         "is_unreachable": is_unreachable,
     }

@@ -194,9 +194,9 @@ def test_an_endpoint_that_is_down_or_rejects_alike_stops_the_run(
         judge.always(http_error(status, "no"))
         ended = run(one_by_one, sessions)
         assert str(status) in (ended.stop_reason or "")
-        # As in any run, some may be started, and asked about, before the verdict on the endpoint.
+        # As in any run, some may be asked about before the verdict on the endpoint.
         asked = len(judge.requests) - before
-        assert calls <= asked <= ended.sessions.height <= calls + 2
+        assert calls <= asked == ended.sessions.height <= calls + 2
         assert ended.sessions["is_unreachable"].all()
 
 
@@ -241,12 +241,20 @@ def test_ctrl_c_keeps_the_verdicts_that_have_arrived(one_by_one: Judged) -> None
 
 
 def test_an_endpoint_that_refuses_every_call_stops_the_run(
-    judged: Judged, judge: JudgeEndpoint
+    one_by_one: Judged, judge: JudgeEndpoint
 ) -> None:
     judge.always(http_error(401, "bad key"))
-    ended = run(judged, FIRST_TASK)
+    judge.script_turn("score", says(score_reply(64)))
+    ended = run(one_by_one, FIRST_TASK)
     assert "401" in (ended.stop_reason or "")
-    assert booked_usd(judged) == pytest.approx(0, abs=1e-9)
+    # Only what was sent counts, and the refused call is free.
+    assert ended.sessions["is_unreachable"].to_list() == [False, True]
+    used, spent = ended.sessions.select("input_tokens", "output_tokens").row(0)
+    facts = ended.record()
+    assert (len(judge.requests), facts["judged_sessions"], facts["tokens"]) == (2, 2, used + spent)
+    # 1 USD a million input tokens, 10 USD output.
+    assert facts["cost_usd"] == pytest.approx(used / 1e6 + spent / 1e5)
+    assert booked_usd(one_by_one) == pytest.approx(facts["cost_usd"])
 
 
 def test_a_run_is_compared_with_the_last_one_and_with_other_models(

@@ -166,7 +166,7 @@ JUDGED_SESSIONS = {
 ``task`` to ``attack`` are as in ``LabelledSession``. ``total`` is that of a verdict by the strict
 rules, ``tags`` are its failure tags: null without a line of tags or a verdict, and ``problem`` says
 why there is none. ``is_unreachable``: the endpoint, not the judge, is to blame for that. Tokens and
-cost are of all turns, null if unknown; ``seconds`` were spent waiting for the replies.
+cost are of all replies, null if unknown; ``seconds`` were spent waiting for the replies.
 """
 
 FIGURES = {
