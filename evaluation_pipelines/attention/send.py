@@ -113,8 +113,7 @@ def note_judge(stores: Stores, report: JudgeReport, now: datetime, log: Logger) 
         LedgerError: The ledger cannot be used.
     """
     if report.is_endpoint_down:
-        reason = report.stop_reason or next(iter(report.explanations.values()), "")
-        raise_alert(stores, reported(JUDGE_DOWN, "judge", reason), now, log)
+        raise_alert(stores, reported(JUDGE_DOWN, "judge", report.problem or ""), now, log)
     elif report.totals:
         AlertStore(stores.ledger).end_except(JUDGE_DOWN, set(), now)
 

@@ -46,7 +46,7 @@ from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_d
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.run import RunRequest, judge, judge_session, utc_now
 from evaluation_pipelines.judging.score_requests import RequestResult
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
@@ -291,7 +291,7 @@ def judge_scores(
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
     note_judge(stores, report, utc_now(), log)
     if report.is_endpoint_down and not nightly:
-        problems.append(f"the judge stopped early, the rest stays due: {report.stop_reason}")
+        problems.append(f"the judge stopped early, the rest stays due: {report.problem}")
     if problems and not nightly:
         raise dg.Failure("; ".join(problems), allow_retries=False)
     if nightly:
@@ -443,7 +443,8 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
-    problems += [] if report.stop_reason is None else [report.stop_reason]
+    why = report.stop_reason or report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
+    problems += [] if why is None else [why]
     if problems:
         raise dg.Failure("; ".join(problems), allow_retries=False)
 

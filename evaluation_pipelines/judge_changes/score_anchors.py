@@ -179,7 +179,7 @@ class AnchorRun:
         refusal = None
         for side, other in (("former", "new"), ("new", "former")):
             step, judge = steps[side], self.change.judges[side]
-            why = step.stop_reason if step.is_endpoint_down else next(iter(step.failed), None)
+            why = step.problem if step.is_endpoint_down else next(iter(step.failed), None)
             if not has_scored[side] and steps[other].totals and why is not None:
                 refusal = f"the {side} judge, {judge.model}, was refused: {why}"
         if refusal is None and not all(has_scored.values()):

@@ -126,6 +126,11 @@ class JudgeReport:
             for kind in (LeftOpenReason.ENDPOINT_DOWN, LeftOpenReason.USELESS_REPLIES)
         )
 
+    @property
+    def problem(self) -> str | None:
+        """Why the run ended early or left sessions to another run; ``None`` if it did neither."""
+        return self.stop_reason or next(iter(self.explanations.values()), None)
+
     def summary(self) -> str:
         """Return the run in a sentence."""
         if self.skip_reason is not None:

@@ -217,8 +217,7 @@ class RequestLane:
         """Report the outcome of a request; retry it later, or fail it if its endpoint is away."""
         ledger, now = self.context.ledger, self.context.clock()
         if score.status == "pending":
-            explained = report.stop_reason or next(iter(report.explanations.values()), None)
-            reason = explained or report.summary()
+            reason = report.problem or report.summary()
             LOG.warning("scoring %s of %s waits: %s", score.score_id, score.session_key, reason)
             if score.waits < _MAX_WAITS or not report.is_endpoint_down:
                 delay = min(_FIRST_DELAY * 2 ** min(score.waits, 10), _LONGEST_DELAY)

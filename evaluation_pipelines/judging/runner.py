@@ -325,8 +325,6 @@ class Runner:
         await self.fail_sessions([*self.blame.take_guilty(), *failed])
         for each in due:
             await self._leave_to_another_run(each)
-        if due:
-            self.stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 
     async def _create_or_claim(
         self, prompt: PromptInput, money: DayReservation | None, batch_id: str | None

@@ -252,9 +252,7 @@ def validate(
         for each in scores.open_scores():
             if each.score_triggered_by == _TRIGGER:
                 scores.fail(each.score_id, left, utc_now(), is_left=True)
-    reasons = [report.stop_reason, *report.explanations.values()]
-    why = next((each for each in reasons if each is not None), None)
-    stop_reason = why if report.deferred or found.height < len(sessions) else None
+    stop_reason = report.problem if found.height < len(sessions) else report.stop_reason
     judge = plan.setup.model, plan.rubric.name, plan.setup.prompt_hash
     ended = ValidationRun(*judge, set_hash(sessions), to_us(now), stop_reason, found)
     _store(ledger, run_id, ended)

@@ -153,16 +153,26 @@ def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallLimits.__init__, "__defaults__", tuple(defaults))
 
 
+GOOD, BUSY = says(score_reply(64)), http_error(503, "busy")
+
+
 @pytest.mark.usefixtures("_one_attempt")
+@pytest.mark.parametrize(
+    "replies",
+    [
+        (BUSY, GOOD, half_a_body(), GOOD, GOOD),
+        (GOOD, GOOD, GOOD, BUSY, BUSY),  # all were asked, although nothing answers at the end
+    ],
+)
 def test_a_fault_of_the_endpoint_does_not_count_as_one_of_the_judge(
-    one_by_one: Judged, judge: JudgeEndpoint
+    one_by_one: Judged, judge: JudgeEndpoint, replies: tuple[Scripted, ...]
 ) -> None:
-    judge.script_turn("score", http_error(503, "busy"), says(score_reply(64)), half_a_body())
+    judge.script_turn("score", *replies)
 
     ended = run(one_by_one, FIRST_TASK)
 
     assert ended.stop_reason is None
-    assert ended.sessions["is_unreachable"].to_list() == [True, False, True, False, False]
+    assert ended.sessions["is_unreachable"].to_list() == [each is not GOOD for each in replies]
     facts = validation_report(ended, [])
     rate = facts["figures"][0]
     assert (rate["figure"], rate["value"], rate["number"]) == ("verdict_rate", 1, 3)

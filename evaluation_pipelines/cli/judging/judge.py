@@ -217,7 +217,7 @@ def _collect(by: str, form: OutputFormat) -> None:
             report = judge(stores, request, days, progress=progress)
         _publish_scores(stores)
     _print_report(report, form)
-    if report.skip_reason is not None or report.stop_reason is not None:
+    if report.skip_reason or report.stop_reason or report.is_endpoint_down:
         raise typer.Exit(FAILED)
     raise typer.Exit(0 if were_out else NOTHING)
 
