@@ -406,8 +406,7 @@ class SessionScoring:
             case JudgeCallError():
                 await self.leave()
                 symptom = SYMPTOMS.get(problem.fault, "other")
-                reason = f"{turn}: {problem.reason}"
-                return Suspect(self.score.score_id, symptom, reason, problem.retriable)
+                return Suspect(self.score.score_id, symptom, problem.reason, problem.retriable)
         raise problem
 
     async def end(self, outcome: Judgment | FailedConversation) -> Score:

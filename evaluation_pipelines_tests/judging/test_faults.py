@@ -82,8 +82,8 @@ def test_a_transient_fault_does_not_fail_a_scoring(
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (http_error(500), "score-1: the endpoint answered 500: status 500"),
-        (html(), "score-1: the endpoint answered 200, but the answer is not"),
+        (http_error(500), "the endpoint answered 500: status 500"),
+        (html(), "the endpoint answered 200, but the answer is not"),
     ],
 )
 def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
@@ -106,8 +106,8 @@ def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ([http_error(400, "too long", "context_length_exceeded")], "score-1: the endpoint"),
-        ([http_error(422, "no such field")], "score-1: the endpoint answered 422"),
+        ([http_error(400, "too long", "context_length_exceeded")], "the endpoint"),
+        ([http_error(422, "no such field")], "the endpoint answered 422"),
         ([refuses()], "the judge refused (refusal)"),
         ([says("I'm sorry, I cannot do that."), says("I cannot.")], "the judge refused: "),
     ],

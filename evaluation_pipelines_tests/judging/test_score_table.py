@@ -74,7 +74,7 @@ def test_every_scoring_has_a_row_with_any_status(judged: Judged, judge: JudgeEnd
         ("failed", False, 1),
     ]
     (failed,) = (row for row in rows if row["status"] == "failed")
-    assert failed["error_message"] == "score-1: the endpoint answered 400: no"
+    assert failed["error_message"] == "the endpoint answered 400: no"
     assert (failed["total_score"], failed["criteria_scores"]) == (None, None)
 
 

@@ -144,7 +144,7 @@ def test_a_run_prints_what_it_did_and_what_it_deferred(
     assert first.code == 4
     assert "1 failed, 1 deferred" in first.out
     assert re.search(r"^max_sessions +1$", first.out, re.MULTILINE)
-    assert "score-1: the endpoint answered 400: no" in first.out
+    assert "\nthe endpoint answered 400: no" in first.out
     assert "\x1b" not in first.out
     second = program("judge", "run", "--date", "2025-02-06")
     assert "1 of 1 sessions judged" in second.out

@@ -44,7 +44,7 @@ def test_three_sessions_with_the_same_rejection_stop_a_run() -> None:
 def test_replies_in_between_do_not_make_several_sessions_with_the_same_rejection_guilty() -> None:
     found = Blame(max_useless=3)
     for number in (1, 2, 3):
-        found.add(suspect(number, reason=f"score-1: 400: no credit (request id req_a{number}Fx)"))
+        found.add(suspect(number, reason=f"400: no credit (request id req_a{number}Fx)"))
         found.note_reply(None)  # of a request that was sent before
     found.add(suspect(4, reason="400: bad image"))
     found.note_reply(None)
@@ -60,7 +60,6 @@ def test_replies_in_between_do_not_make_several_sessions_with_the_same_rejection
     "reasons",
     [
         ("400: bad (request 7f3a-11)", "400: bad (request 9c-2)"),
-        ("score-1: 400: bad", "score-2: 400: bad"),
         ("400: bad id=Zm9v0A==", "400: bad id=YmFy1+/8"),
         (f"400: {'words ' * 20} of one", f"400: {'words ' * 20} of another"),
     ],
