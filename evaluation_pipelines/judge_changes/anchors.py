@@ -1,6 +1,6 @@
 """Current and past judges, the sessions that both can score, and the anchors among them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -19,6 +19,7 @@ from evaluation_pipelines.judge_changes.domain.judges import (
     sessions_of,
 )
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup, Window
+from evaluation_pipelines.judging.domain.validation import VALIDATION
 from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
 from evaluation_pipelines.judging.plans import JudgePlan, current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
@@ -26,7 +27,7 @@ from evaluation_pipelines.judging.score_table import counting_scores
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import CONTENT_KEY, JUDGE_SCORES, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, JUDGE_SCORES, SESSION_KEY
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
@@ -155,8 +156,9 @@ def read_frame(
     Raises:
         LakeError: A file cannot be read.
     """
-    scored = sessions_of(history.scores, change.former, *dates)
-    days, keys = scored["session_date"].unique().to_list(), scored.select(SESSION_KEY)
+    keys = sessions_of(history.scores, change.former, *dates).select(SESSION_KEY)
+    # A session that has continued is no longer a scored one, but may be an anchor.
+    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if dates[0] <= day < dates[1]]
     read = read_windows(stores, days, now, rules=stores.settings.exclude_sessions)
     rows = [
         tuple(getattr(each, name) for name in _SESSION) for each in read if _can_be_judged(each)
@@ -212,11 +214,25 @@ _SCORING = {
 }
 
 
+def has_scored(ledger: Ledger, judge: Judge) -> bool:
+    """Return whether a judge has ever scored an anchor, of any change."""
+    scoring = ANCHOR_SCORES.c
+    query = sa.select(scoring.score_id).where(
+        *_is_by(judge), scoring.status == "completed", scoring.score_triggered_by != VALIDATION
+    )
+    with reading(ledger.engine) as connection:
+        return connection.execute(query.limit(1)).first() is not None
+
+
+def _is_by(judge: Judge) -> list[sa.ColumnElement[bool]]:
+    pairs = zip(JUDGE, astuple(judge), strict=True)
+    return [ANCHOR_SCORES.c[name] == each for name, each in pairs]
+
+
 def _said(connection: sa.Connection, judge: Judge) -> pl.DataFrame:
     """Return what a judge has said of all anchors, of this change or of another one."""
     scoring = ANCHOR_SCORES.c
-    is_judge = [scoring[name] == each for name, each in zip(JUDGE, astuple(judge), strict=True)]
-    query = sa.select(*(scoring[name] for name in _SCORING)).where(*is_judge)
+    query = sa.select(*(scoring[name] for name in _SCORING)).where(*_is_by(judge))
     rows = [tuple(row) for row in connection.execute(query.order_by(scoring.scored_at_us))]
     score = pl.col("sample_totals").list.mean().drop_nulls().last()
     failed, cost = pl.col("status") == "failed", pl.col("judge_cost_usd")
@@ -269,10 +285,12 @@ def draw_anchors(
             )
             connection.execute(drawn)
             _insert(connection, change_id, draw(frame, change_id))
+    # A judge that has never scored anything has not failed because of a session.
+    judged = [side for side, judge in change.judges.items() if has_scored(ledger, judge)]
     while True:
         anchors = read_anchors(ledger, change)
         counted = anchors.filter(pl.col("replaced_because").is_null())
-        reasons = _why_replaced(counted, windows)
+        reasons = _why_replaced(counted, windows, judged)
         more = replacements(anchors, frame, change_id)
         if not reasons and more.is_empty():
             return counted, windows
@@ -287,11 +305,9 @@ def draw_anchors(
 
 
 def _why_replaced(
-    anchors: pl.DataFrame, windows: Mapping[WindowKey, Window]
+    anchors: pl.DataFrame, windows: Mapping[WindowKey, Window], judged: Sequence[str]
 ) -> dict[WindowKey, str]:
-    """Return why anchors that a judge has not scored can no longer be scored, by their key."""
-    # A judge that has never scored anything has not failed because of a session.
-    judged = [each for each in ("former", "new") if anchors[f"{each}_score"].count()]
+    """Return why anchors can no longer be scored, by their key; ``judged``: sides that can."""
     reasons = dict[WindowKey, str]()
     for row in anchors.filter(~IS_SCORED).iter_rows(named=True):
         key = row["organization_id"], row["session_key"]

@@ -122,7 +122,7 @@ def _why_open(
     if drawing is None:
         sessions, _ = read_frame(stores, history, change, sides_of(change, now)[0], now)
     if sessions.is_empty():
-        no_session = "no session that the former judge scored in the 28 days before has its texts"
+        no_session = "no session of the 28 days before can be scored by both judges"
         return "impossible", no_session
     if drawing is None:
         return "not drawn", "no anchors have been drawn"

@@ -14,6 +14,7 @@ from evaluation_pipelines.judge_changes.anchors import (
     anchor_plan,
     draw_anchors,
     drawing_of,
+    has_scored,
     read_anchors,
     read_frame,
     sides_of,
@@ -125,12 +126,14 @@ class AnchorRun:
     def _round(self, hold: Hold, plans: dict[str, JudgePlan], budget: Budget) -> bool:
         """Score the anchors by both judges; return whether another round may do more.
 
-        While a judge has scored none, both are tried on a few: the endpoint may refuse one of them.
+        While a judge has never scored, both are tried on a few: the endpoint may refuse one.
         """
         stores, change = self.stores, self.change
         anchors, windows = draw_anchors(stores, self.history, change, self.clock())
-        has_scored = {side: bool(anchors[f"{side}_score"].count()) for side in plans}
-        most = None if all(has_scored.values()) else _PROBES
+        can_score = {
+            side: has_scored(stores.ledger, judge) for side, judge in change.judges.items()
+        }
+        most = None if all(can_score.values()) else _PROBES
         steps = dict[str, JudgeReport]()
         for side, judge in change.judges.items():
             wanted = anchors.filter(pl.col(f"{side}_score").is_null())
@@ -138,12 +141,12 @@ class AnchorRun:
             steps[side] = self._score(hold, candidates, budget)
             if self._has_yielded:
                 return False
-            has_scored[side] |= bool(steps[side].totals)
+            can_score[side] |= bool(steps[side].totals)
         if most is not None:
-            self._note_refusal(steps, has_scored)
+            self._note_refusal(steps, can_score)
         has_ended = any(each.totals or each.failed for each in steps.values())
         is_stopped = any(each.stop_reason or each.deferred for each in steps.values())
-        return all(has_scored.values()) and has_ended and not is_stopped
+        return all(can_score.values()) and has_ended and not is_stopped
 
     def _score(self, hold: Hold, candidates: list[Candidate], budget: Budget) -> JudgeReport:
         """Score candidates of one judge."""
@@ -174,15 +177,15 @@ class AnchorRun:
         keys = sorted(anchors.select(CONTENT_KEY).iter_rows(), key=lambda key: key not in begun)
         return [Candidate(windows[key[:2]], plan, None, begun.get(key)) for key in keys]
 
-    def _note_refusal(self, steps: dict[str, JudgeReport], has_scored: dict[str, bool]) -> None:
+    def _note_refusal(self, steps: dict[str, JudgeReport], can_score: dict[str, bool]) -> None:
         """Note which judge the endpoint refuses while it answers the other one, or none."""
         refusal = None
         for side, other in (("former", "new"), ("new", "former")):
             step, judge = steps[side], self.change.judges[side]
             why = step.problem if step.is_endpoint_down else next(iter(step.failed), None)
-            if not has_scored[side] and steps[other].totals and why is not None:
+            if not can_score[side] and steps[other].totals and why is not None:
                 refusal = f"the {side} judge, {judge.model}, was refused: {why}"
-        if refusal is None and not all(has_scored.values()):
+        if refusal is None and not all(can_score.values()):
             return
         self._report.refusal = refusal
         update = sa.update(JUDGE_BRIDGES).values(refusal=refusal)

@@ -21,6 +21,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.domain.validation import (
     JUDGED_SESSIONS,
     SEVERITIES,
+    VALIDATION,
     LabelledSession,
     figures,
     mean_difference,
@@ -152,7 +153,6 @@ def _load(path: Path) -> list[LabelledSession]:
 INTERRUPTED = "interrupted"
 """Reason of a run that was ended by Ctrl-C."""
 
-_TRIGGER = "validation"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -244,13 +244,13 @@ def validate(
         scores = ScoreStore(ledger, ANCHOR_SCORES, hold)
         run = RunStores(stores, plans, scores, hold, utc_now)
         try:
-            judge_by(run, budget, report, _TRIGGER, progress or Silent(), judge_all)
+            judge_by(run, budget, report, VALIDATION, progress or Silent(), judge_all)
         except KeyboardInterrupt:
             report.stop_reason = INTERRUPTED
         found = _judged(ledger, run_id, sessions, report)
         left = Failure("left by a validation that has ended", retriable=False)
         for each in scores.open_scores():
-            if each.score_triggered_by == _TRIGGER:
+            if each.score_triggered_by == VALIDATION:
                 scores.fail(each.score_id, left, utc_now(), is_left=True)
     stop_reason = report.problem if found.height < len(sessions) else report.stop_reason
     judge = plan.setup.model, plan.rubric.name, plan.setup.prompt_hash

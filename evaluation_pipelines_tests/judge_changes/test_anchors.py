@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import date
 from html import unescape
 from pathlib import Path
 
+import polars as pl
 import pytest
 import sqlalchemy as sa
 
@@ -40,7 +42,7 @@ from evaluation_pipelines_tests.judge_changes.changed import (
 )
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
-from evaluation_pipelines_tests.judged import Judged
+from evaluation_pipelines_tests.judged import Judged, fill, session_with_texts
 from evaluation_pipelines_tests.service.scoring_service import wait_for
 
 
@@ -220,6 +222,24 @@ def test_a_former_model_that_the_endpoint_refuses_cuts_the_trend(
         assert measured(judged).row["trend"] == "bridged"
 
 
+def test_a_judge_that_has_scored_before_fails_because_of_the_sessions(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        run_anchors(judged)
+        scorings, is_new = ANCHOR_SCORES.c, ANCHOR_SCORES.c.judge_model == "judge-2"
+        with writing(judged.workplace.ledger.engine) as connection:
+            # What is left of the new judge is one scoring, of an anchor of another change.
+            one = sa.select(sa.func.min(scorings.score_id)).where(is_new).scalar_subquery()
+            connection.execute(sa.delete(ANCHOR_SCORES).where(is_new, scorings.score_id != one))
+            connection.execute(sa.update(ANCHOR_SCORES).where(is_new).values(session_key="else"))
+        judge.always_as("judge-2", http_error(400, "content_filter"))
+
+        report = run_anchors(judged)
+        assert (report.refusal, report.anchors) == (None, 0)
+        assert measured(judged).anchors["replaced_because"].null_count() == 0
+
+
 def test_an_endpoint_that_is_down_refuses_no_judge(tmp_path: Path, judge: JudgeEndpoint) -> None:
     with changed_judge(tmp_path, judge) as judged:
         for model in ("judge-1", "judge-2"):
@@ -264,6 +284,21 @@ def test_sessions_whose_texts_have_expired_are_no_anchors(
         # What both judges have scored counts, whatever becomes of the texts.
         _expire_texts(judged, date(2026, 6, 2))
         assert run_anchors(judged).anchors == 12
+
+
+def test_a_session_that_has_continued_is_no_anchor(tmp_path: Path, judge: JudgeEndpoint) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        run_anchors(judged, max_cost_usd=0.0)
+        longer = (session_with_texts(f"s0-{each}", 600 * each + 60) for each in range(6))
+        fill(judged.workplace, *longer)
+        history, change = only_change(judged)
+        # No score of June 1 counts any longer.
+        later = replace(history, scores=history.scores.filter(pl.col("session_date").dt.day() > 1))
+        report = AnchorRun(judged.workplace.stores, later, change, "tests").run()
+
+        assert (report.anchors, report.finished) == (12, 12)
+        gone = measured(judged).anchors.drop_nulls("replaced_because")
+        assert set(gone["replaced_because"]) == {"the session has continued"}
 
 
 def _expire_texts(judged: Judged, day: date) -> None:

@@ -24,6 +24,9 @@ from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 SEVERITIES = {"minor": 1, "moderate": 2, "severe": 3}
 """Severity of a flaw by name; a clean session has 0."""
 
+VALIDATION = "validation"
+"""What triggers the scorings of labeled sessions."""
+
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _STEP = timedelta(seconds=20)
 _OUTPUTS = {"prompt": "user_prompt", "reply": "assistant_response", "tool": "tool_result"}
