@@ -84,7 +84,7 @@ def create_app(
     """
     settings, receiver = installation.settings, Receiver(installation)
     kept = Kept(installation.stores)
-    live = Live(installation, kept.reviews, keeper)
+    live = Live(installation, kept, keeper)
     limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager

@@ -176,6 +176,11 @@ class Kept:
             lasts_s=_EXAMINED_FOR_S,
         )
 
+    def warm(self, now: datetime) -> None:
+        """Read what most pages show. Raises LakeError and LedgerError."""
+        self.sessions.rows(self.reviews.waiting(), now)
+        self.comparisons.get(Asked(), now, patience_s=0)
+
 
 def kept_of(connection: HTTPConnection) -> Kept:
     """Return what the service of a request keeps; a dependency of routes."""

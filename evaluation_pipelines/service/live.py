@@ -1,10 +1,10 @@
-"""What runs next to the routes: poller of events, worker of requested scores, look for damage."""
+"""What runs next to the routes: poller of events, worker of requested scores, and others."""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +19,10 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.report import LeftOpenReason
 from evaluation_pipelines.judging.run import LET_GO_S, JudgeRun, RunRequest
 from evaluation_pipelines.judging.termination import Interruption
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
+from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.lock import LockTimeoutError
@@ -123,13 +123,16 @@ _LOOK_FOR_DAMAGE_EVERY_S = 600.0
 
 
 class Live:
-    """What one service runs: event hub, scoring worker, look for damaged files, and the keeper."""
+    """What one service runs: event hub, scoring worker, look for damaged files, and the keeper.
+
+    At its start it also reads the rows that pages show, so that the first page needs not wait.
+    """
 
     def __init__(
-        self, installation: Installation, reviews: BlindReviews, keeper: Keeper | None = None
+        self, installation: Installation, kept: Kept, keeper: Keeper | None = None
     ) -> None:
-        self.hub = EventHub(installation.stores.ledger, waiting=reviews.waiting)
-        self._installation = installation
+        self.hub = EventHub(installation.stores.ledger, waiting=kept.reviews.waiting)
+        self._installation, self._kept = installation, kept
         self._worker: ScoringWorker | None = None
         self.keeps_current = keeper is not None
         self._keeping = nullcontext() if keeper is None else keeper.running()
@@ -137,7 +140,8 @@ class Live:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run all of it meanwhile; at the end it is stopped as by ``stop``."""
-        async with self.hub.running(), self._looking_for_damage(), self._keeping:
+        looking, reading = _beside(self._look_for_damage()), _beside(self._read_rows())
+        async with self.hub.running(), reading, looking, self._keeping:
             if self._installation.settings.service_scoring == "dagster":
                 yield
                 return
@@ -161,17 +165,14 @@ class Live:
             except LedgerError as error:
                 LOG.warning("the last events are not sent: %s", error)
 
-    @asynccontextmanager
-    async def _looking_for_damage(self) -> AsyncIterator[None]:
-        """Look now and then; what is found is noted in the ledger, from where pages show it."""
-        looking = asyncio.create_task(self._look_for_damage())
+    async def _read_rows(self) -> None:
         try:
-            yield
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            await asyncio.to_thread(self._kept.warm, self._installation.clock())
+        except UserError as error:
+            LOG.warning("the tables cannot be read: %s", error)
 
     async def _look_for_damage(self) -> None:
+        """Look now and then, and note what is found in the ledger, from where pages show it."""
         while True:
             try:
                 await asyncio.to_thread(find_damage, self._installation.stores)
@@ -183,6 +184,17 @@ class Live:
         """Let the worker look for requests now."""
         if self._worker is not None:
             self._worker.notify()
+
+
+@asynccontextmanager
+async def _beside(work: Awaitable[None]) -> AsyncIterator[None]:
+    """Do some work meanwhile, and cancel it at the end."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def live_of(connection: HTTPConnection) -> Live:

@@ -35,6 +35,17 @@ class OfVersion(Generic[_Value]):
         return self._known[1]
 
 
+def files_by_date(lake: Lake, tables: Sequence[Table]) -> Mapping[date, Files]:
+    """Return the files of each date that the first table has."""
+    found: dict[date, list[str]] = defaultdict(list)
+    dates = set(lake.partitions(tables[0]))
+    for table in tables:
+        for part in lake.parts(table):
+            if part.session_date in dates:
+                found[part.session_date].append(part.path)
+    return {day: tuple(paths) for day, paths in found.items()}
+
+
 class ByDate(Generic[_Value]):
     """Values of dates, each made of some tables; its owner keeps threads apart.
 
@@ -44,17 +55,9 @@ class ByDate(Generic[_Value]):
     """
 
     def __init__(self, tables: Sequence[Table], read: Callable[[Lake, date], _Value]) -> None:
-        self._tables, self._read = tables, read
-        self._current = OfVersion(self._files)
+        self._read = read
+        self._current = OfVersion(lambda lake: files_by_date(lake, tables))
         self._known: dict[date, tuple[Files, _Value]] = {}
-
-    def files(self, lake: Lake) -> Mapping[date, Files]:
-        """Return the files of all dates."""
-        return self._current.of(lake)
-
-    def clear(self) -> None:
-        """Forget all values: their owner keeps them."""
-        self._known.clear()
 
     def values(self, lake: Lake, days: Collection[date] | None = None) -> list[_Value]:
         """Return the values of some dates, or of all; read those with other files than before.
@@ -70,12 +73,3 @@ class ByDate(Generic[_Value]):
             if day not in self._known or self._known[day][0] != current[day]:
                 self._known[day] = (current[day], self._read(lake, day))
         return [self._known[day][1] for day in wanted]
-
-    def _files(self, lake: Lake) -> dict[date, Files]:
-        found: dict[date, list[str]] = defaultdict(list)
-        dates = set(lake.partitions(self._tables[0]))
-        for table in self._tables:
-            for part in lake.parts(table):
-                if part.session_date in dates:
-                    found[part.session_date].append(part.path)
-        return {day: tuple(paths) for day, paths in found.items()}

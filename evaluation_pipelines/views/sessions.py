@@ -49,7 +49,7 @@ from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.views.by_date import ByDate, Files
+from evaluation_pipelines.views.by_date import Files, OfVersion, files_by_date
 from evaluation_pipelines.views.listing import SESSION_LISTING
 
 _NESTED = tuple(name for name, dtype in AGENT_SESSIONS.schema.items() if isinstance(dtype, pl.List))
@@ -72,6 +72,9 @@ _STORED: Mapping[Table, Mapping[str, str]] = {
     EVALUATION_BOOKS: {"state": "state", "reason": "state_reason"},
 }
 """Stored columns of each table, with their names in the relation."""
+
+_READ = (*_STORED, SCORECARDS, JUDGE_SCORES)
+"""Tables that a row is read from. The first one has all dates."""
 
 _DERIVED: Sequence[pl.Expr] = (tools_per_prompt(),)
 """Columns derived from stored ones when read: they need no build."""
@@ -187,7 +190,7 @@ class Sessions:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._by_date = ByDate((*_STORED, SCORECARDS, JUDGE_SCORES), _read)
+        self._files = OfVersion(lambda lake: files_by_date(lake, _READ))
         self._rows = self._shown = _no_rows(stores.lake)
         self._ranks: pl.DataFrame | None = None
         self._known: Mapping[date, Files] = {}
@@ -235,16 +238,16 @@ class Sessions:
 
     def _refresh(self) -> None:
         """Read changed files, and drop results derived from the previous rows."""
-        if self._known == self._by_date.files(self._stores.lake):
+        if self._known == self._files.of(self._stores.lake):
             return
         lake = self._stores.lake.snapshot()  # the tables of one moment
-        files = self._by_date.files(lake)
+        files = self._files.of(lake)
         stale = [day for day, names in files.items() if self._known.get(day) != names]
         kept = self._rows.filter(pl.col("session_date").is_in(sorted(files.keys() - set(stale))))
-        rows = SESSION_LISTING.newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
+        read = _explained(lake, stale, _stored(lake, stale))  # together: it takes a fourth
+        rows = SESSION_LISTING.newest_first(pl.concat([kept, read]))
         self._rows, self._known = rows, files
         self._ranks = self._overrides = None
-        self._by_date.clear()
         self._organizations = rows["organization_id"].unique().sort().to_list()
 
 
@@ -252,10 +255,6 @@ def state_counts(rows: pl.DataFrame, days: Collection[date]) -> pl.DataFrame:
     """Return ``session_date``, ``state`` and the number of ``sessions`` that the books have."""
     booked = rows.filter(pl.col("session_date").is_in(days), pl.col("state").is_not_null())
     return booked.group_by("session_date", "state").agg(sessions=pl.len().cast(pl.Int64))
-
-
-def _read(lake: Lake, day: date) -> pl.DataFrame:
-    return _explained(lake, [day], _stored(lake, [day]))
 
 
 def _ranks(rows: pl.DataFrame, ended: pl.Expr) -> pl.Series:

@@ -30,15 +30,6 @@ FIRST_OF_JUNE = date(2026, 6, 1)
 DAY_S = 86_400
 
 
-def test_a_second_ingest_of_the_same_folder_changes_nothing(workplace: Workplace) -> None:
-    workplace.land("logs.jsonl", prompts(0, 20))
-    assert workplace.ingest().counts.events == 20
-    files = {path: path.stat().st_mtime_ns for path in root_of(workplace.lake).rglob("*")}
-    again = workplace.ingest()
-    assert (again.files, again.counts.lines, again.dates) == (0, 0, set())
-    assert {path: path.stat().st_mtime_ns for path in root_of(workplace.lake).rglob("*")} == files
-
-
 def test_a_line_cut_at_any_byte_is_read_once(tmp_path: Path) -> None:
     content = line(claude("user_prompt", 0, n=0, prompt="ü\u2028")) + line(
         claude("user_prompt", 1, n=1)

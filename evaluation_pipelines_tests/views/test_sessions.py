@@ -1,9 +1,8 @@
 """The relation of sessions: what is stored, what is joined when it is read, and when."""
 
-from datetime import date, timedelta
+from datetime import timedelta
 
 import polars as pl
-import pytest
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS
@@ -12,8 +11,6 @@ from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.sessions.find import SessionName
-from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.views import sessions as relation
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import (
     Sessions,
@@ -61,30 +58,6 @@ def test_one_function_reads_the_same_as_the_memory_of_a_service(workplace: Workp
     assert {name: detailed.schema[name] for name in SESSIONS.schema} == dict(SESSIONS.schema)
     chosen = sessions(workplace.stores, days, pl.col("session_id") == "two", now=NOW)
     assert chosen.equals(rows.filter(session_id="two"))
-
-
-def test_only_dates_with_new_files_are_read_again(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[date] = []
-    whole = relation._read
-
-    def noted(lake: Lake, day: date) -> pl.DataFrame:
-        read.append(day)
-        return whole(lake, day)
-
-    monkeypatch.setattr(relation, "_read", noted)
-    every = Sessions(workplace.stores)
-    assert every.rows().is_empty()
-    fill(workplace, session("one"), session("two", DAY_S))
-    assert every.rows()["session_id"].to_list() == ["two", "one"]  # the newest first
-    assert every.rows()["session_id"].to_list() == ["two", "one"]
-    assert read == workplace.lake.partitions(AGENT_SESSIONS)
-    workplace.land("more.jsonl", session("three", DAY_S + 60))
-    workplace.ingest()
-    workplace.build()
-    assert every.rows()["session_id"].to_list() == ["three", "two", "one"]
-    assert [each.day for each in read] == [1, 2, 2]
 
 
 def test_a_build_is_seen_whatever_is_asked_for_first(workplace: Workplace) -> None:

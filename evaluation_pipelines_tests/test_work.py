@@ -1,0 +1,189 @@
+"""How much work a change is, counted: every machine finds the same. Benchmarks measure times.
+
+Each case runs after some dates of history and after four times as many. Counts may not grow with
+the history, except where its case says how many files of each date are read.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.reporting.publish import refresh_published
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
+from evaluation_pipelines.service.keep_current import CurrentData
+from evaluation_pipelines.service.kept import Asked
+from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.storage.store import LocalStore, StoredFiles
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import DAY_S, session
+
+FEW, MANY = 3, 12
+
+
+@dataclass
+class Work:
+    """Files of the lake that are read and written, bytes written, and statements of the ledger."""
+
+    read: int = 0
+    written: int = 0
+    bytes_written: int = 0
+    statements: int = 0
+
+
+@dataclass(frozen=True)
+class Most:
+    """Limits of a case, to which each date of history adds ``read_of_date`` files."""
+
+    read: int = 0
+    written: int = 0
+    bytes_written: int = 0
+    statements: int = 0
+    read_of_date: int = 0
+
+    def allows(self, work: Work, dates: int) -> bool:
+        """Return whether work after that many dates of history is within the limits."""
+        return (
+            work.read <= self.read + self.read_of_date * dates
+            and work.written <= self.written
+            and work.bytes_written <= self.bytes_written
+            and work.statements <= self.statements
+        )
+
+
+_INGEST = Most(written=1, bytes_written=20_000, statements=34)
+_BUILD = Most(read=25, written=8, bytes_written=125_000, statements=132)
+
+MOST = {
+    "nothing new: ingest": Most(statements=10),
+    "nothing new: build": Most(statements=11),
+    "nothing new: step of a service": Most(statements=15),
+    "a service starts": Most(statements=38, read_of_date=6),
+    "its first page": Most(statements=14),
+    "the page of tools": Most(read=1, statements=16),
+    "the page of a session": Most(read=8, statements=44),
+    "the page of a session again": Most(read=7, statements=38),
+    "the books of a day": Most(read=8, statements=73),
+    "the books of a day again": Most(read=2, statements=59),
+    "one line: ingest": _INGEST,
+    "one line: build": _BUILD,
+    "one line: page of sessions": Most(read=4, statements=30),
+    "one line: page of tools": Most(read=1, statements=16),
+    "one line: publish": Most(7, written=9, bytes_written=40_000, statements=67, read_of_date=23),
+    "one override": Most(read=2, statements=12),
+    "one override: page of sessions": Most(statements=32),
+    "one override: build": _BUILD,
+    "one override: page of sessions after its build": Most(read=6, statements=34),
+    "a new date: ingest": _INGEST,
+    "a new date: build": _BUILD,
+    "a new date: page of sessions": Most(read=4, statements=34),
+}
+"""Case -> its limits: the work that was found."""
+
+
+@contextmanager
+def counted(workplace: Workplace) -> Iterator[Work]:
+    """Count the work that is done on stores of the workplace meanwhile."""
+    work, engine = Work(), workplace.ledger.engine
+    get, put, names = LocalStore.get, LocalStore.put, StoredFiles.names
+
+    def counting_get(store: LocalStore, path: str, *ends: int) -> bytes:
+        work.read += 1
+        return get(store, path, *ends)
+
+    def counting_put(store: LocalStore, path: str, content: bytes, **how: bool) -> None:
+        work.written += 1
+        work.bytes_written += len(content)
+        put(store, path, content, **how)
+
+    def counting_names(files: StoredFiles) -> Any:  # which DuckDB reads
+        work.read += len(files.paths)
+        return names.__get__(files)
+
+    def count_statement(*_: object) -> None:
+        work.statements += 1
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LocalStore, "get", counting_get)
+        patched.setattr(LocalStore, "put", counting_put)
+        patched.setattr(StoredFiles, "names", property(counting_names))
+        sa.event.listen(engine, "before_cursor_execute", count_statement)
+        try:
+            yield work
+        finally:
+            sa.event.remove(engine, "before_cursor_execute", count_statement)
+
+
+def steps(workplace: Workplace, dates: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the cases in their order."""
+    pages = Service(workplace)
+    browser, kept = pages.browser(), pages.app.state.kept
+
+    def visit(path: str) -> None:
+        assert browser.get(path).status_code == 200
+
+    def land(name: str, second: int) -> None:
+        workplace.land(f"{name}.jsonl", session(name, second))
+
+    def score() -> None:
+        target = read_session_lookup(workplace.stores, ["s0-0#baseline-1"])
+        found = target.find(SessionName("s0-0#baseline-1"))
+        override(workplace.stores, found, HumanVerdict(30, "Ann", "it guessed"), "person", NOW)
+
+    def start() -> None:
+        kept.warm(NOW)
+        kept.comparisons.get(Asked(), NOW, 60.0)  # computed by another thread
+
+    stores, publish = workplace.stores, partial(refresh_published, workplace.stores, NOW)
+    see_sessions, see_tools = partial(visit, "/sessions"), partial(visit, "/tools")
+    see_session = partial(visit, "/sessions/s0-0%23baseline-1")
+    see_books = partial(visit, "/operations/books/2026-06-01")
+    publish()
+    yield "nothing new: ingest", workplace.ingest
+    yield "nothing new: build", workplace.build
+    service = CurrentData(stores, lambda: NOW)
+    service.step()
+    yield "nothing new: step of a service", service.step
+    yield "a service starts", start
+    yield "its first page", see_sessions
+    yield "the page of tools", see_tools
+    yield "the page of a session", see_session
+    yield "the page of a session again", see_session
+    yield "the books of a day", see_books
+    yield "the books of a day again", see_books
+    land("more", (dates - 1) * DAY_S + 3600)
+    yield "one line: ingest", workplace.ingest
+    yield "one line: build", workplace.build
+    yield "one line: page of sessions", see_sessions
+    yield "one line: page of tools", see_tools
+    yield "one line: publish", publish
+    yield "one override", score
+    yield "one override: page of sessions", see_sessions
+    yield "one override: build", workplace.build
+    yield "one override: page of sessions after its build", see_sessions
+    land("next", dates * DAY_S)
+    yield "a new date: ingest", workplace.ingest
+    yield "a new date: build", workplace.build
+    yield "a new date: page of sessions", see_sessions
+
+
+@pytest.mark.parametrize("dates", [FEW, MANY])
+def test_work_is_bounded_whatever_the_history(workplace: Workplace, dates: int) -> None:
+    of_dates = ((day, number) for day in range(dates) for number in range(3))
+    lines = (session(f"s{day}-{number}", day * DAY_S + number * 60) for day, number in of_dates)
+    workplace.land("logs.jsonl", b"".join(lines))
+    workplace.ingest()
+    workplace.build()
+    found = dict[str, Work]()
+    for name, step in steps(workplace, dates):
+        with counted(workplace) as work:
+            step()
+        found[name] = work
+    assert list(found) == list(MOST)
+    assert {name: work for name, work in found.items() if not MOST[name].allows(work, dates)} == {}
