@@ -15,8 +15,10 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import slash_command
 from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
+from evaluation_pipelines.telemetry.libraries import libraries
 
-Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
+_AGENTS = PROGRAMS | {name: each.settings for name, each in libraries().items()}
+Program = StrEnum("Program", {name: name for name in _AGENTS})  # type: ignore[misc]
 
 _URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
 _KEY = re.compile(r"[\w.~+/=-]+", re.ASCII)
@@ -26,7 +28,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def agent_config(
     program: Annotated[
-        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(PROGRAMS)}.")
+        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(_AGENTS)}.")
     ],
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
@@ -65,7 +67,7 @@ def agent_config(
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
-        files = PROGRAMS[str(program)](receiver)
+        files = _AGENTS[str(program)](receiver)
     for each in files:
         print_error(f"{each.name}: {each.where}")
     if output is None:

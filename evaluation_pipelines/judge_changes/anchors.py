@@ -307,7 +307,7 @@ def draw_anchors(
 def _why_replaced(
     anchors: pl.DataFrame, windows: Mapping[WindowKey, Window], judged: Sequence[str]
 ) -> dict[WindowKey, str]:
-    """Return why anchors can no longer be scored, by their key; ``judged``: sides that can."""
+    """Return why anchors can no longer be scored, by key. ``judged``: sides able to score."""
     reasons = dict[WindowKey, str]()
     for row in anchors.filter(~IS_SCORED).iter_rows(named=True):
         key = row["organization_id"], row["session_key"]

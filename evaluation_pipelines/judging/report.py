@@ -34,7 +34,7 @@ class JudgeReport:
         failed: Failed scorings by reason.
         deferred: Sessions left to another run by reason, started or not.
         explanations: The same reasons, each with a sentence about its first session.
-        unanswered: Why a scoring that was sent, at least in part, has no answer, by its id.
+        unanswered: Id of a score -> why its request, sent at least in part, has no answer.
         taken_by_another_run: Sessions that another run scores.
         changed: Sessions with new events since they were selected; due after they have ended again.
         submitted: Sessions with requests in a batch that was sent.

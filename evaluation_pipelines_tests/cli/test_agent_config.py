@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.dialects.libraries import libraries
+from evaluation_pipelines.telemetry.libraries import libraries
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import session
 

@@ -136,14 +136,6 @@ def test_without_telemetry_it_is_an_error_and_nothing_is_written(program: Progra
     assert list(program.folder.iterdir()) == []
 
 
-def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
-    ran = compared("publish")
-    assert ran.code == 0
-    assert "report data/reports/model_comparison.html" in ran.out
-    (path,) = compared("publish", "--files", "model_comparison").out.splitlines()
-    assert pl.read_parquet(path).height
-
-
 def test_an_exported_list_of_sessions_is_compared_as_it_is(program: Program) -> None:
     lines = [
         session(f"{model}-{n}", n, request={"model": model, "request_id": f"{model}{n}"})

@@ -152,25 +152,6 @@ def test_an_agent_of_several_organizations_needs_the_organization(program: Progr
     assert both.code == 2
 
 
-def test_sessions_count_by_their_current_effective_scores(
-    three_days: Program,
-) -> None:
-    three_days("build")
-    first = three_days("reputation", "update", "--date", "2026-06-01..2026-06-02")
-    assert first.out.startswith("reputation: 2 sessions on 2 dates: 2 new or changed, 0 withdrawn")
-    every = three_days("reputation", "update")
-    assert every.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
-    key = "s0#baseline-1"
-    three_days(
-        *("scorecards", "override", key, "--score", "0", "--annotator", "Ada", "--reason", "wrong")
-    )
-    three_days("build")
-    again = three_days("reputation", "update")
-    assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
-    agents = three_days("publish", "--files", "agent_scores").out.split()
-    assert pl.read_parquet(agents)["pass_rate"].to_list() == [pytest.approx(2 / 3)]
-
-
 def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,12 +170,6 @@ def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
     assert (option.code, option.err.count("\n")) == (1, 1)
     assert "options after its question mark" in option.err
     assert "topsecret" not in down.err + wrong.err + option.err
-
-
-def test_a_setting_that_is_no_json_is_named_in_one_line(program: Program) -> None:
-    ran = program.process("reputation", "update", EVAL_SIGNAL_DELTAS="nonsense")
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert ran.err.startswith("error: EVAL_SIGNAL_DELTAS cannot be used: it is no JSON. Meaning: ")
 
 
 def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(

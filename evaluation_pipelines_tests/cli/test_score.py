@@ -142,13 +142,6 @@ def test_telemetry_without_a_session_prints_its_contents(program: Program) -> No
     ]
 
 
-@pytest.mark.parametrize("form", ["yaml", "json", "table"])
-def test_nothing_to_score_is_an_error_also_for_all_sessions(program: Program, form: str) -> None:
-    ran = program("score", "--all", "--format", form, "-", stdin=b"")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "error: There is no session in this telemetry.\n"
-
-
 def test_one_session_and_all_sessions_exclude_each_other(program: Program) -> None:
     ran = program("score", SAMPLE, "--all", "--session", SESSION)
     assert (ran.code, ran.out) == (2, "")

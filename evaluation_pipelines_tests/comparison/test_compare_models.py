@@ -9,13 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.compare_models import compare_models, last_days
+from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.comparison_report import refresh_comparison, write_report
+from evaluation_pipelines.reporting.comparison_report import write_report
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
-    MODEL_COMPARISON,
     SCORECARDS,
     SESSION_EVALUATIONS,
     Table,
@@ -179,25 +178,6 @@ def test_a_build_between_two_reads_does_not_mix_its_rows_with_those_of_before(
     assert found.models.select("runs", "avg_cost_usd").rows() == [(1, 0.09)]
 
 
-def test_the_last_days_are_complete() -> None:
-    now = datetime.fromisoformat("2026-11-21T14:30:00+00:00")
-    since, until = last_days(now)
-    assert (since.isoformat(), until.isoformat()) == (
-        "2026-10-24T00:00:00+00:00",
-        "2026-11-21T00:00:00+00:00",
-    )
-
-
-def test_tables_and_report_are_written_and_read_again(place: Workplace) -> None:
-    put_sessions(place, [evaluation(1)])
-    report = refresh_comparison(place.stores, START + timedelta(days=3))
-    assert place.lake.read_whole(MODEL_COMPARISON)["runs"].to_list() == [1]
-    html, markdown = map(Path, report.addresses)
-    assert html.read_text("utf-8").startswith("<!doctype html>")
-    assert markdown.read_text("utf-8").startswith("# ")
-    assert sorted(filter(Path.is_file, html.parent.rglob("*"))) == [html, markdown]
-
-
 def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
     bad, good = evaluation(1, 20.0, card_id="card 1 20.0"), evaluation(2, card_id="card 2 80.0")
     put_sessions(place, [bad, good, evaluation(3, 10.0, effective_source="composite")])
@@ -213,11 +193,6 @@ def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace)
     with pytest.raises(IsADirectoryError):
         write_report(place.stores, found)
     assert [path.name for path in folder.rglob("*")] == ["model_comparison.html"]
-
-
-def test_an_empty_lake_is_an_empty_comparison(place: Workplace) -> None:
-    assert compare_models(place.stores, QUESTION, LATER).models.is_empty()
-    assert place.lake.read_whole(MODEL_COMPARISON).is_empty()
 
 
 def test_the_audit_sample_is_that_of_the_ledger_as_of_then(place: Workplace) -> None:

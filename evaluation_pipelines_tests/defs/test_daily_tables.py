@@ -33,20 +33,6 @@ from evaluation_pipelines_tests.workplace import Workplace
 TABLES = len(DAILY_TABLES)
 
 
-def test_a_build_writes_the_tables_of_its_date(location: CodeLocation) -> None:
-    location.land(0)
-    assert location.build(0).success
-
-    assert [location.materialized(each) for each in DAILY_TABLES] == [[day(0)]] * TABLES
-    (score,) = location.workplace.performance().to_dicts()
-    assert (score["session_id"], score["session_date"]) == ("s-0", day(0))
-    # 2 of 2 calls succeeded: 10; 2 calls a prompt of 5 for full marks: 4; 4 a minute: 10;
-    # 300 of 450 tokens from the cache: 6.67; 0.02 USD for 2 calls: 9.
-    # 0.30 * 10 + 0.25 * 4 + 0.20 * 10 + 0.15 * 20 / 3 + 0.10 * 9 = 7.9
-    assert score["composite"] == pytest.approx(7.9)
-    assert queued_dates(location.workplace)[day(0)].is_built
-
-
 def test_a_range_of_dates_is_built_in_one_run(location: CodeLocation) -> None:
     location.land(0, 1, 1, 2, 4)
     result = location.build(0, 3)

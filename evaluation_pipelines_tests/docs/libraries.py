@@ -5,7 +5,7 @@ Run it with ``python -m evaluation_pipelines_tests.docs.libraries``.
 
 import re
 
-from evaluation_pipelines.telemetry.domain.dialects.libraries import libraries
+from evaluation_pipelines.telemetry.libraries import libraries
 from evaluation_pipelines_tests.docs.documents import FOLDER
 
 PAGE = FOLDER / "telemetry.md"

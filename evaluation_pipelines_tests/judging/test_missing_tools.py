@@ -50,23 +50,6 @@ def judged(filled: Path, tmp_path: Path, judge: JudgeEndpoint) -> Iterator[Judge
         yield opened
 
 
-def test_answers_of_a_judge_become_a_table(judged: Judged) -> None:
-    found = write_missing_tools(judged.workplace.stores, PERIOD)
-
-    # Of four answers three could be read; both lists name grep.
-    rows = judged.workplace.lake.read_whole(MISSING_TOOLS)
-    assert rows.select("tool", "sessions", "asked_sessions").rows() == [
-        ("grep", 2, 3),
-        ("make", 1, 3),
-    ]
-    assert found.lines()[:4] == [
-        "named by judge-1",
-        "2 lists of missing tools",
-        "1 answers that none is missing",
-        "1 answers that are no list, not counted",
-    ]
-
-
 def test_the_table_has_the_period_and_the_one_before(judged: Judged) -> None:
     later = Period(PERIOD.end, PERIOD.end + timedelta(days=28))
     written = write_missing_tools(judged.workplace.stores, later)

@@ -220,20 +220,3 @@ def test_a_profile_with_an_unknown_rubric_is_named(
     with open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged:
         fill(judged.workplace, session_with_texts("s1", **CODE))
         assert "1 not judged: profile taste names the rubric mine" in judged.run().summary()
-
-
-def test_a_judgment_becomes_a_card_and_the_effective_score(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", 60))
-    judged.run()
-    stores = judged.workplace.stores
-    (built,) = Build(stores, clock=lambda: NOW).run([JUNE_1])
-    assert isinstance(built, DateBuilt)
-
-    cards = stores.lake.read(SCORECARDS, [JUNE_1]).to_dicts()
-    (card,) = [each for each in cards if each["profile_id"] == "code-hybrid"]
-    assert (card["session_key"], card["is_best_match"], card["method"]) == (KEY, True, "hybrid")
-    assert card["overall_score"] is not None
-    assert card["reasoning"]
-    evaluated = stores.lake.read(SESSION_EVALUATIONS, [JUNE_1]).to_dicts()
-    effective = {row["session_key"]: row["effective_source"] for row in evaluated}
-    assert effective[KEY] == "scorecard"

@@ -55,14 +55,6 @@ def test_a_request_creates_a_pending_scoring_which_the_next_run_judges(judged: J
     assert score.content_level == "full"
 
 
-def test_new_content_is_a_new_request(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judged.run()
-    fill(judged.workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
-
-    assert request(judged).answer == CREATED
-
-
 def test_an_open_scoring_of_older_content_counts_as_in_progress(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     request(judged)

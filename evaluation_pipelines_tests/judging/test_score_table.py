@@ -1,8 +1,7 @@
 """The table of judge scores."""
 
-import json
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from evaluation_pipelines.build import Build, DateBuilt
@@ -11,7 +10,7 @@ from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
+from evaluation_pipelines_tests.judge_scripts import http_error
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.workplace import NOW
@@ -24,26 +23,6 @@ def table(judged: Judged) -> list[dict[str, object]]:
     (built,) = Build(stores, [JUDGE_SCORES.name], clock=lambda: NOW).run([JUNE_1])
     assert isinstance(built, DateBuilt)
     return stores.lake.read(JUDGE_SCORES, [JUNE_1]).to_dicts()
-
-
-def test_a_row_has_the_values_of_the_ledger(judged: Judged, judge: JudgeEndpoint) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judge.script_turn("score", says(score_reply(64)))
-    judged.run()
-
-    (row,) = table(judged)
-    score = judged.score("s1#baseline-1")
-    assert (row["score_id"], row["status"], row["total_score"]) == (
-        score.score_id,
-        "completed",
-        64.0,
-    )
-    assert json.loads(str(row["criteria_scores"])) == score.criteria_scores
-    assert json.loads(str(row["sample_totals"])) == [64]
-    assert row["failure_tags"] == ["missed_available_tool"]
-    assert (row["is_current"], row["current_prompt_used"]) == (True, True)
-    assert row["completed_at"] == NOW == datetime(2026, 12, 1, tzinfo=UTC)
-    assert row["judge_cost_usd"] == score.judge_cost_usd
 
 
 def test_a_score_is_current_if_its_rubric_would_judge_its_session_now(judged: Judged) -> None:
@@ -76,12 +55,6 @@ def test_every_scoring_has_a_row_with_any_status(judged: Judged, judge: JudgeEnd
     (failed,) = (row for row in rows if row["status"] == "failed")
     assert failed["error_message"] == "the endpoint answered 400: no"
     assert (failed["total_score"], failed["criteria_scores"]) == (None, None)
-
-
-def test_a_date_without_scores_has_an_empty_table(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-
-    assert table(judged) == []
 
 
 def test_the_same_scores_give_the_same_file(judged: Judged) -> None:

@@ -223,14 +223,6 @@ def test_an_open_session_keeps_its_state_and_stops_nobody(
     assert analyst.returncode == 0
 
 
-def test_only_the_last_two_files_are_kept(workplace: Workplace, published: Path) -> None:
-    for again in range(4):
-        publish_analytics(workplace.stores, NOW + timedelta(seconds=again + 1))
-    files = sorted((published.parent / "analytics_files").iterdir())
-    assert len(files) == 2
-    assert published.resolve() == files[-1].resolve()
-
-
 def test_an_open_database_reads_its_files_while_dates_are_rebuilt_and_swept(
     workplace: Workplace, published: Path
 ) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 import pytest
 
 from evaluation_pipelines.reputation import external_signals
@@ -163,20 +162,6 @@ def test_files_of_a_bucket_have_the_rows_of_those_of_a_folder(
         assert other.evaluations(NOW + timedelta(minutes=1)).height == 2
 
 
-def test_files_that_differ_from_what_was_loaded_are_found_without_clickhouse(
-    workplace: Workplace, reputation_store: ReputationStore
-) -> None:
-    workplace.land("signals/a.jsonl", lines(REVIEW))
-    workplace.land("evaluations/b.jsonl", lines(GATE))
-    assert [each.path for each in changed_files(workplace.stores)] == [
-        "signals/a.jsonl",
-        "evaluations/b.jsonl",
-    ]
-    load(workplace, reputation_store)
-    workplace.land("evaluations/b.jsonl", lines({**GATE, "evaluation_id": "gate-2"}), "ab")
-    assert [each.path for each in changed_files(workplace.stores)] == ["evaluations/b.jsonl"]
-
-
 def test_of_two_lines_with_one_id_the_later_one_counts_also_over_files_and_batches(
     workplace: Workplace, reputation_store: ReputationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,21 +178,6 @@ def test_of_two_lines_with_one_id_the_later_one_counts_also_over_files_and_batch
         ("gate-3", None),
         ("gate-4", None),
     ]
-
-
-def test_ids_that_two_organizations_use_are_two(
-    workplace: Workplace, reputation_store: ReputationStore
-) -> None:
-    for organization, passed in (("o1", True), ("o2", False)):
-        rows = [
-            {**GATE, "evaluation_id": str(n), "organization_id": organization, "passed": passed}
-            for n in range(60)
-        ]
-        workplace.land(f"evaluations/{organization}.jsonl", lines(*rows))
-    load(workplace, reputation_store)
-    found = reputation_store.evaluations(NOW)
-    passes = found.group_by("organization_id").agg(pl.len(), passed=pl.col("passed").sum())
-    assert sorted(passes.rows()) == [("o1", 60, 60), ("o2", 60, 0)]
 
 
 BY_ID = {**REVIEW, "event_id": "00000000-0000-0000-0000-000000000007"}

@@ -12,8 +12,6 @@ from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
-    export_agent_scores,
-    export_reputation,
     read_reputation,
     scored_agents,
     signals_without_session,
@@ -21,10 +19,8 @@ from evaluation_pipelines.reputation.updates import (
 )
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
-    AGENT_SCORES,
     AGENT_SESSIONS,
     REPUTATION_EVENTS,
-    REPUTATION_SCORES,
     SESSION_EVALUATIONS,
 )
 from evaluation_pipelines.settings import Settings
@@ -255,22 +251,6 @@ def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_o
     events, evaluations, _, agents = found[-1]
     assert (events.height, evaluations.height) == (6, 6)
     assert agents.select("agent_id", "eval_count").rows() == [("other", 2), ("scout", 4)]
-
-
-def test_scores_are_published_to_the_lake(
-    workplace: Workplace, reputation_store: ReputationStore
-) -> None:
-    put(workplace, DAY, *(evaluated(f"s{number}", 75.0) for number in range(50)))
-    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW)
-    identities = export_reputation(workplace.stores, reputation_store)
-    agents = export_agent_scores(workplace.stores, reputation_store, NOW)
-    assert workplace.lake.read_whole(REPUTATION_SCORES).equals(identities)
-    assert workplace.lake.read_whole(AGENT_SCORES).equals(agents)
-    assert identities["task_quality_score"].to_list() == [0.5]
-    # The sum is 400 * 1 + 250 * (1 - 1200 / 120000) + 200 * 50 / 50 + 150 * 50 / 500
-    # = 400 + 247.5 + 200 + 15 = 862.5
-    assert agents["score"].to_list() == [862]
-    assert scored_agents(reputation_store, NOW, ["unknown"]).is_empty()
 
 
 def test_weeks_are_those_up_to_now(workplace: Workplace, reputation_store: ReputationStore) -> None:

@@ -4,14 +4,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 
 from evaluation_pipelines.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.profiles.sync import SHIPPED, read_profile, set_profile, sync_profiles
-from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     SCORECARDS,
@@ -19,7 +17,6 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.scorecards import scorecard_tables
 from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, TRIGGERED
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
@@ -29,7 +26,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import fresh_session, open_judged
 from evaluation_pipelines_tests.lake_files import contents
-from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of, result, results
+from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     build,
@@ -113,31 +110,6 @@ def test_history_is_scored_again_when_asked_and_old_cards_stay(scored: Workplace
     by_version = {each["profile_version"]: each for each in cards(scored)}
     assert by_version[2]["overall_score"] == pytest.approx(50)  # 1 call of 2
     assert evaluation(scored)["card_id"] == by_version[2]["card_id"]
-
-
-def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workplace) -> None:
-    """A new version scores history, then the session grows: three cards were the best match."""
-    path = profile_file(scored, version=2, worst=2)
-    set_profile(scored.stores, path, NOW, rescore_history=True)
-    build(scored)
-    scored.land("more.jsonl", work(second=60))
-    later = NOW + timedelta(days=1)
-    build(scored, later)
-    link = publish_analytics(scored.stores, later).link
-    with duckdb.connect(str(link), read_only=True) as base:
-        kept = base.sql("select card_id from scorecards where is_best_match").fetchall()
-        current = base.sql(
-            "select profile_id, profile_version, is_best_match, card_id from current_scorecards"
-            " order by profile_id"
-        ).fetchall()
-
-    assert len(kept) == 3
-    assert [row[:3] for row in current] == [
-        ("calls", 2, True),
-        ("efficiency-simple", 2, False),
-        ("general-performance", 2, False),
-    ]
-    assert current[0][3] == evaluation(scored)["card_id"]
 
 
 def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplace) -> None:
@@ -247,27 +219,6 @@ def test_a_placeholder_never_counts(workplace: Workplace) -> None:
     row = evaluation(workplace)
     assert (row["effective_source"], row["profile_id"]) == ("scorecard", "general-performance")
     assert row["reason"].startswith("general-performance counts until incident-llm scores it")
-
-
-def test_scores_of_a_judge_become_cards_and_totals(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workplace.land("logs.jsonl", work(label="incident"))
-    build(workplace)
-    content = evaluation(workplace)["content_hash"]
-    scorings = results(
-        result(judge_profile_id="incident-llm", content_hash=content, sample_totals=[50, 60, 70])
-    )
-    of_date = scorings.with_columns(session_date=pl.lit(DAY))
-    monkeypatch.setattr(scorecard_tables, "judge_results", lambda *_: of_date)
-    RebuildQueue(workplace.ledger).touch([DAY], NOW)
-    build(workplace)
-
-    (card,) = cards(workplace, "incident-llm")
-    assert card["overall_score"] == pytest.approx(70)
-    row = evaluation(workplace)
-    assert (row["effective_source"], row["judge_total"]) == ("scorecard", 70)
-    assert scorings.schema == JUDGE_RESULTS
 
 
 def test_a_date_is_judged_since_its_build_until_the_next_one(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.as_of import as_of
-from evaluation_pipelines.build import DAILY_TABLES, Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_PERFORMANCE, UTC_TIME
 from evaluation_pipelines.sessions.domain.ended import is_terminal
@@ -22,7 +21,6 @@ from evaluation_pipelines.sessions.percentiles import ranked_performance, with_p
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.views.sessions import Sessions
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build
-from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -148,20 +146,6 @@ def test_the_lake_is_read_28_days_back(workplace: Workplace) -> None:
     build(workplace)
     assert stored(workplace.lake, FIRST + timedelta(28)) == [100.0]
     assert stored(workplace.lake, FIRST + timedelta(29)) == [None]
-
-
-def test_dates_can_be_built_in_any_order(tmp_path: Path) -> None:
-    with open_workplace(tmp_path / "landed") as workplace:
-        land(workplace, "a", *(failing(f"a{n}") for n in range(20)), session("b", DAY_S))
-    found = []
-    for order in ([FIRST, SECOND], [SECOND, FIRST]):
-        folder = shutil.copytree(tmp_path / "landed", tmp_path / str(order[0]))
-        with open_workplace(folder) as workplace:
-            for day in order:
-                build(workplace, day)
-            assert stored(workplace.lake, SECOND) == [100.0]
-            found.append(contents(workplace.lake, *(each.table for each in DAILY_TABLES)))
-    assert found[0] == found[1]
 
 
 def test_sessions_rank_among_those_of_a_past_time(tmp_path: Path) -> None:

@@ -251,12 +251,6 @@ def test_every_flipped_bit_of_a_part_is_noticed(lake: Lake) -> None:
     assert lake.read_part(part, NUMBERS).equals(rows(*range(100)))
 
 
-def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:
-    put_file(lake, rows(1).with_columns(n=pl.lit("one")), NUMBERS, DAY)
-    with pytest.raises(LakeError, match="cannot read"):
-        lake.read(NUMBERS, [DAY])
-
-
 def test_of_files_that_are_read_together_the_one_at_fault_is_named(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
     wrong = put_file(lake, rows(1).with_columns(n=pl.lit("one")), NUMBERS, NEXT_DAY)

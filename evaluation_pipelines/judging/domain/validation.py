@@ -25,7 +25,7 @@ SEVERITIES = {"minor": 1, "moderate": 2, "severe": 3}
 """Severity of a flaw by name; a clean session has 0."""
 
 VALIDATION = "validation"
-"""What triggers the scorings of labeled sessions."""
+"""Trigger of scores of labeled sessions."""
 
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _STEP = timedelta(seconds=20)

@@ -1,6 +1,5 @@
 """``judge``: requests, runs and scores."""
 
-import json
 import os
 import re
 import shutil
@@ -123,16 +122,6 @@ def test_requests_are_refused_with_their_http_status(
         1,
         "error: s2#baseline-1 has no judge score yet\n",
     )
-
-
-@pytest.mark.usefixtures("judge")
-def test_json_is_the_record_of_the_score(program: Program) -> None:
-    program("judge", "run")
-    record = json.loads(program("show", "--judge", "s1", "--format", "json").out)
-
-    assert (record["session_key"], record["status"]) == (KEY, "completed")
-    assert record["current_prompt_used"] is True
-    assert "turn_log" not in record
 
 
 def test_a_run_prints_what_it_did_and_what_it_deferred(

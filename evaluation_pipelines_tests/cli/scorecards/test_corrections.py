@@ -79,17 +79,6 @@ def test_an_invalid_override_is_refused(
     assert scored("scorecards", "list", "overrides").out == "There are no overrides yet.\n"
 
 
-def test_a_confirmation(scored: Program) -> None:
-    options = ("a", "--confirm", "--annotator", "Ada", "--reason", "fits")
-    assert (
-        "a#baseline-1: confirmed (automatic: 100.0"
-        in scored("scorecards", "override", *options).out
-    )
-    assert scored("scorecards", "list", "overrides").table()[0][:4] == [
-        *("a#baseline-1", "100.0", "100.0", "live"),
-    ]
-
-
 def test_an_override_names_the_criterion_that_was_wrong(scored: Program) -> None:
     by = ("--annotator", "Ada", "--reason", "slow", "--criterion", "response_time")
     assert scored("scorecards", "override", "a", "--score", "20", *by).code == 0
@@ -105,17 +94,6 @@ def test_an_override_names_the_criterion_that_was_wrong(scored: Program) -> None
     with duckdb.connect(str(scored.folder / "data" / "analytics.duckdb"), read_only=True) as base:
         found = base.sql("select criterion_id from overrides order by override_id").fetchall()
     assert found == [("response_time",), ("tool_count",), (None,)]
-
-
-def test_overrides_are_sanitized(scored: Program) -> None:
-    scored(
-        *("scorecards", "override", "a", "--score", "1"),
-        *("--annotator", "A\x1b[31m", "--reason", "x\ny"),
-    )
-    for command in (["overrides"], ["query", "--session", "a"]):
-        out = scored("scorecards", *command).out
-        assert "\x1b" not in out
-    assert "x\N{REPLACEMENT CHARACTER}y" in scored("scorecards", "list", "overrides").out
 
 
 def test_an_override_is_stale_when_its_session_has_changed(scored: Program) -> None:

@@ -70,41 +70,6 @@ def test_one_reminder_follows_in_the_same_context_and_keeps_the_analysis() -> No
     assert verdict.analysis == "A long analysis.\nfailure tags: wrong_conclusion"
 
 
-def test_the_reminder_asks_for_the_total_alone_if_only_that_is_missing() -> None:
-    dialog = conversation().with_reply("score-1", said(form(total="The score is 57.")))
-
-    reminder = texts(dialog)[-1]
-    assert reminder.endswith(
-        "Answer with the total alone: one whole number from 0 to 100, and nothing else."
-    )
-    assert "<points>" not in reminder
-    dialog = dialog.with_reply("score-1-reminder", said("57"))
-    assert judgment(dialog.with_reply("missing-tools", said("None."))).verdict.total == 57
-
-
-def test_after_a_message_without_the_form_the_total_alone_is_asked_for() -> None:
-    dialog = conversation().with_reply("score-1", said("logical_flow: 25\n<total>"))
-
-    assert "\n\n" not in texts(dialog)[-1]
-    dialog = dialog.with_reply("score-1-reminder", said("100"))
-    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
-    assert (verdict.total, set(verdict.criteria.values())) == (100, {None})
-    assert verdict.incomplete_criteria
-
-
-@pytest.mark.parametrize(
-    "second", [said(""), said("consistency: 16/25", "length"), said("no", "content_filter")]
-)
-def test_a_total_completes_the_score_whatever_the_reminder_brings(second: Reply) -> None:
-    first = form().replace("consistency: 16/25", "")
-    dialog = conversation().with_reply("score-1", said(first))
-    dialog = dialog.with_reply("score-1-reminder", second)
-
-    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
-    assert (verdict.total, verdict.criteria["consistency"]) == (57, None)
-    assert verdict.incomplete_criteria
-
-
 def test_instructions_stand_in_a_system_message_before_every_turn() -> None:
     prompts = replace(PROMPTS, system="You judge.")
     dialog = Conversation(prompts, CRITERIA, 1).with_reply("score-1", said(form()))
@@ -112,29 +77,6 @@ def test_instructions_stand_in_a_system_message_before_every_turn() -> None:
     (request,) = dialog.open_requests()
     assert [each.role for each in request.messages] == ["system", "user", "assistant", "user"]
     assert request.messages[0].content == "You judge."
-
-
-def test_a_refusal_is_no_answer_to_the_second_question() -> None:
-    dialog = conversation().with_reply("score-1", said(form()))
-
-    result = judgment(dialog.with_reply("missing-tools", said("I'm sorry, I cannot do that.")))
-    assert result.missing_tools is None
-    assert result.missing_tools_error == "the judge refused to answer"
-    denied = said("I can't see anything wrong. No tool was missing.")
-    assert judgment(dialog.with_reply("missing-tools", denied)).missing_tools is not None
-
-
-def test_a_second_answer_without_the_form_fails_the_score() -> None:
-    dialog = conversation().with_reply("score-1", said("Good work, 90/100"))
-    dialog = dialog.with_reply("score-1-reminder", said("I said 90/100"))
-
-    assert dialog.open_requests() == ()
-    assert dialog.outcome() == FailedConversation(
-        "no verdict, even after a reminder: the last line does not hold a whole number from 0 to "
-        "100 alone",
-        retriable=True,
-    )
-    assert [reply.text for _, reply in dialog.replies] == ["Good work, 90/100", "I said 90/100"]
 
 
 @pytest.mark.parametrize(
@@ -165,6 +107,112 @@ def test_a_broken_refused_or_empty_answer_fails(
 
 
 CUT = "the judge's answer was cut by the token limit. Raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+EMPTY = "the judge's answer was empty"
+NO_TOTAL = "the last line does not hold a whole number from 0 to 100 alone"
+NO_VERDICT = f"no verdict, even after a reminder: {NO_TOTAL}"
+THREE = form().replace("consistency: 16/25", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "total", "points"),
+    [
+        (said(form(total="The score is 57.")), said("57"), 57, [15, 16, 14, 12]),
+        (said("logical_flow: 25\n<total>"), said("100"), 100, [None] * 4),
+        # A total completes the score, whatever the reminder brings.
+        (said(THREE), said(""), 57, [15, None, 14, 12]),
+        (said(THREE), said("consistency: 16/25", "length"), 57, [15, None, 14, 12]),
+        (said(THREE), said("no", "content_filter"), 57, [15, None, 14, 12]),
+        (said("no form"), said(f"Sorry for that.\n{ALONE}"), 40, [10] * 4),  # no refusal
+        # A cut answer counts for nothing, whatever it says: the short one has no criteria.
+        (said(form(), "length"), said("Short.\n40"), 40, [None] * 4),
+    ],
+)
+def test_two_answers_have_the_verdict_of_what_is_whole_in_them(
+    first: Reply, second: Reply, total: int, points: list[int | None]
+) -> None:
+    dialog = conversation().with_reply("score-1", first).with_reply("score-1-reminder", second)
+
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
+    assert (verdict.total, [*verdict.criteria.values()]) == (total, points)
+    assert verdict.incomplete_criteria is (None in points)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason", "retriable"),
+    [
+        (said("Good work, 90/100"), said("I said 90/100"), NO_VERDICT, True),
+        (said(form(), "length"), said(form(), "length"), CUT, True),
+        (said(form(), "length"), said(""), EMPTY, True),
+        (said(form(), "length"), said("Good."),
+         f"{CUT}. A short answer has no verdict: {NO_TOTAL}", True),
+        (said("no form"), said(form(), "length"), CUT, True),
+        (said("I\u2019m sorry, but I can't assist."), said("Sorry, I will not rate this."),
+         "the judge refused: ", False),
+        # One refusal in words of two answers may be a whim.
+        (said("Sorry, I will not."), said("No form."), NO_VERDICT, True),
+        (said("No form."), said("Sorry, I will not."), NO_VERDICT, True),
+    ],
+)  # fmt: skip
+def test_two_answers_without_a_verdict_fail_with_the_reason(
+    first: Reply, second: Reply, reason: str, *, retriable: bool
+) -> None:
+    dialog = conversation().with_reply("score-1", first).with_reply("score-1-reminder", second)
+
+    found = dialog.outcome()
+    assert isinstance(found, FailedConversation)
+    assert found.reason == reason or found.reason.startswith("the judge refused: ") is not retriable
+    assert found.retriable is retriable
+    assert dialog.open_requests() == ()
+    assert [reply for _, reply in dialog.replies] == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    [
+        # Only the total is missing, or all of the form.
+        (form(total="The score is 57."), "one whole number from 0 to 100, and nothing else."),
+        ("logical_flow: 25\n<total>", "one whole number from 0 to 100, and nothing else."),
+        (THREE, "consistency: <points>/25"),
+    ],
+)
+def test_a_reminder_asks_for_what_is_missing(first: str, asked: str) -> None:
+    reminder = texts(conversation().with_reply("score-1", said(first)))[-1]
+
+    assert reminder.endswith(asked)
+    assert ("<points>" in reminder) is ("<points>" in asked)
+    assert ("\n\n" in reminder) is ("<points>" in asked)
+
+
+REFUSED = "the judge refused to answer"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept", "error"),
+    [
+        (said("I'm sorry, I cannot do that."), None, REFUSED),
+        (said("I can't see anything wrong. No tool was missing."), "I can't see", None),
+        (said("1. git", "length"), None, ""),
+        (said("1. git", "content_filter"), None, ""),
+        ("the endpoint answered 500 three times", None, "the endpoint answered 500 three times"),
+    ],
+)
+def test_whatever_the_second_question_brings_the_score_is_kept(
+    answer: Reply | str, kept: str | None, error: str | None
+) -> None:
+    dialog = conversation().with_reply("score-1", said(form()))
+    if isinstance(answer, str):
+        dialog = dialog.with_missing_tools_failed(answer)
+    else:
+        dialog = dialog.with_reply("missing-tools", answer)
+
+    assert dialog.open_requests() == ()
+    result = judgment(dialog)
+    assert result.verdict.total == 57
+    assert (result.missing_tools or "").startswith(kept or "")
+    assert (result.missing_tools is None) is (kept is None)
+    assert result.missing_tools_error == error or (error == "" and result.missing_tools_error)
+    with pytest.raises(ValueError, match="not open"):
+        dialog.with_missing_tools_failed("again")
 
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
@@ -189,118 +237,22 @@ def test_after_a_cut_answer_a_short_one_is_asked_for_without_the_cut_text(reason
     assert (verdict.short_analysis, verdict.numbers_from_reminder) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("second", "reason"),
-    [
-        (Reply(form(), "length"), CUT),
-        (said(""), "the judge's answer was empty"),
-        (
-            said("Good."),
-            (
-                f"{CUT}. A short answer has no verdict: the last line does not hold a whole number "
-                "from 0 to 100 alone"
-            ),
+def test_a_turn_that_is_not_open_has_no_reply() -> None:
+    begun = conversation()
+    scored = begun.with_reply("score-1", said(form()))
+    done = scored.with_reply("missing-tools", said("None."))
+    for dialog, turn, opened in (
+        *(
+            (begun, each, "score-1")
+            for each in ("score-2", "score-1-reminder", "missing-tools", "")
         ),
-    ],
-)
-def test_a_cut_answer_counts_for_nothing_whatever_it_says(second: Reply, reason: str) -> None:
-    dialog = conversation().with_reply("score-1", Reply(form(), "length"))
-    dialog = dialog.with_reply("score-1-reminder", second)
-
-    assert dialog.open_requests() == ()
-    assert dialog.outcome() == FailedConversation(reason, retriable=True)
-
-
-def test_a_short_answer_may_lack_criteria_and_takes_none_from_the_cut_one() -> None:
-    dialog = conversation().with_reply("score-1", Reply(form(), "length"))
-    dialog = dialog.with_reply("score-1-reminder", said("Short.\n40"))
-
-    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
-    assert (verdict.total, set(verdict.criteria.values())) == (40, {None})
-    assert (verdict.analysis, verdict.incomplete_criteria) == ("Short.", True)
-
-
-def test_a_cut_answer_to_a_reminder_fails() -> None:
-    dialog = conversation().with_reply("score-1", said("no form"))
-
-    failed = dialog.with_reply("score-1-reminder", Reply(form(), "length")).outcome()
-    assert failed == FailedConversation(CUT, retriable=True)
-
-
-def test_a_refusal_in_words_is_not_retriable() -> None:
-    dialog = conversation().with_reply("score-1", said("I\u2019m sorry, but I can't assist."))
-    dialog = dialog.with_reply("score-1-reminder", said("Sorry, I will not rate this."))
-
-    result = dialog.outcome()
-
-    assert isinstance(result, FailedConversation)
-    assert result.reason.startswith("the judge refused: ")
-    assert not result.retriable
-
-
-@pytest.mark.parametrize(
-    "answers", [("Sorry, I will not.", "No form."), ("No form.", "Sorry, I will not.")]
-)
-def test_one_refusal_in_words_of_two_answers_is_retriable(answers: tuple[str, str]) -> None:
-    dialog = conversation().with_reply("score-1", said(answers[0]))
-    result = dialog.with_reply("score-1-reminder", said(answers[1])).outcome()
-
-    assert isinstance(result, FailedConversation)
-    assert result.reason.startswith("no verdict, even after a reminder: ")
-    assert result.retriable
-
-
-def test_an_apology_with_a_verdict_is_not_a_refusal() -> None:
-    dialog = conversation().with_reply("score-1", said("no form"))
-    dialog = dialog.with_reply("score-1-reminder", said(f"Sorry for that.\n{ALONE}"))
-
-    assert turns(dialog) == ["missing-tools"]
-
-
-@pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
-def test_an_unusable_missing_tools_answer_keeps_the_score(finish_reason: str) -> None:
-    dialog = conversation().with_reply("score-1", said(form()))
-
-    result = judgment(dialog.with_reply("missing-tools", Reply("1. git", finish_reason)))
-
-    assert result.verdict.total == 57
-    assert result.missing_tools is None
-    assert result.missing_tools_error
-
-
-def test_a_failed_missing_tools_turn_keeps_the_score() -> None:
-    dialog = conversation().with_reply("score-1", said(form()))
-
-    dialog = dialog.with_missing_tools_failed("the endpoint answered 500 three times")
-
-    assert dialog.open_requests() == ()
-    result = judgment(dialog)
-    assert result.verdict.total == 57
-    assert result.missing_tools is None
-    assert result.missing_tools_error == "the endpoint answered 500 three times"
+        (scored, "score-1", "missing-tools"),
+        (done, "missing-tools", "none"),
+    ):
+        with pytest.raises(ValueError, match=rf"is not open\. Open turns: {opened}"):
+            dialog.with_reply(turn, said(form()))
     with pytest.raises(ValueError, match="not open"):
-        dialog.with_missing_tools_failed("again")
-
-
-@pytest.mark.parametrize("turn", ["score-2", "score-1-reminder", "missing-tools", ""])
-def test_a_reply_to_a_turn_that_is_not_open_is_refused(turn: str) -> None:
-    with pytest.raises(ValueError, match=r"is not open\. Open turns: score-1"):
-        conversation().with_reply(turn, said(form()))
-
-
-def test_a_turn_is_answered_once() -> None:
-    dialog = conversation().with_reply("score-1", said(form()))
-    with pytest.raises(ValueError, match="Open turns: missing-tools"):
-        dialog.with_reply("score-1", said(form()))
-
-    done = dialog.with_reply("missing-tools", said("None."))
-    with pytest.raises(ValueError, match="Open turns: none"):
-        done.with_reply("missing-tools", said("None."))
-    with pytest.raises(ValueError, match="not open"):
-        conversation().with_missing_tools_failed("too early")
-
-
-def test_a_conversation_needs_a_sample() -> None:
+        begun.with_missing_tools_failed("too early")
     with pytest.raises(ValueError, match="at least 1, not 0"):
         conversation(samples=0)
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.due import (
-    MAX_ATTEMPTS,
     MAX_CRASHES,
     DueState,
     ExtraDue,
@@ -25,12 +24,15 @@ from evaluation_pipelines.judging.domain.due import (
     why_not_resumable,
 )
 from evaluation_pipelines.schemas.judge_score import Score, ScoreStatus
+from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NIGHT = datetime(2026, 3, 2, 2, tzinfo=UTC)
-DUE = DueState("due", "not scored yet", 1)
 TODAY, BEFORE = "a" * 64, "b" * 64
 PROFILE = JudgeSetup("default", 2, "agent-methodology", TODAY, "judge-1")
+
+
+RARE = replace(PROFILE, sample_rate=0.0)
 
 
 def window(**changes: Any) -> Window:
@@ -64,157 +66,93 @@ def failed(
     return PastScore("failed", version, content, TODAY, retriable, ended, "HTTP 503")
 
 
-def state(
-    *past: PastScore,
-    of: Window | None = None,
-    setup: JudgeSetup | None = PROFILE,
-    as_of: datetime = NIGHT,
-    **asked: bool,
-) -> DueState:
-    return due_state(of or window(), setup, past, as_of, ExtraDue(**asked))
+def due(attempt: int = 1, reason: str = "not scored yet") -> DueState:
+    return DueState("due", reason, attempt)
 
 
-def test_an_ended_session_without_a_score_is_due() -> None:
-    assert state() == DUE
-    assert due_state(window(), PROFILE, [], NIGHT) == DUE
+SCORED = DueState("scored", "this content is scored")
+THIN = DueState("too_thin", "its texts have expired")
+FORCED, SINCE = "requested with force", "its texts have expired since"
+SPENT = window(content_level="none", expired="texts")
+NO_EVENTS = window(content_level="none", expired="events")
 
 
 @pytest.mark.parametrize(
-    ("of", "setup", "expected"),
+    ("past", "of", "setup", "expected"),
     [
-        (window(excluded_by="robots", is_terminal=False), PROFILE, "excluded"),
-        (window(is_terminal=False), PROFILE, "not_terminal"),
-        (window(), None, "no_profile"),
-        (window(content_level="none"), PROFILE, "too_thin"),
-        (window(), replace(PROFILE, sample_rate=0.0), "sampled_out"),
+        # The first reason that applies counts, and nothing that is asked for overrides it.
+        ([], window(excluded_by="robots", is_terminal=False), PROFILE, "excluded"),
+        ([], window(is_terminal=False, content_level="none"), None, "the session has not ended"),
+        ([], window(content_level="none"), None, "no judge profile lists 'code'"),
+        ([], window(content_level="none"), RARE, "no text of the session was logged"),
+        ([], window(), RARE, "not among the 0% that are judged"),
+        ([PastScore("pending", 2, "content-1", TODAY)], window(), PROFILE, "in_flight"),
+        ([failed(), PastScore("in_progress", 1, "content-0", "")], window(), PROFILE, "in_flight"),
+        # Nothing is judged again after its texts expired: neither by a version nor on request.
+        ([], SPENT, PROFILE, "its texts have expired"),
+        ([failed()], SPENT, PROFILE, "its texts have expired"),
+        ([completed(version=1)], SPENT, PROFILE, "its texts have expired"),
     ],
-)
-def test_force_does_not_override_exclusion(
-    of: Window, setup: JudgeSetup | None, expected: str
+)  # fmt: skip
+def test_what_is_not_judged_has_its_reason_even_for_force(
+    past: list[PastScore], of: Window, setup: JudgeSetup | None, expected: str
 ) -> None:
-    assert state(of=of, setup=setup).state == expected
-    assert state(of=of, setup=setup, force=True).state == expected
-
-
-def test_the_first_applicable_reason_is_given() -> None:
-    thin = window(is_terminal=False, content_level="none")
-    rare = replace(PROFILE, sample_rate=0.0)
-    assert state(of=thin, setup=None) == DueState("not_terminal", "the session has not ended")
-
-    thin = replace(thin, is_terminal=True)
-    assert state(of=thin, setup=None).reason == "no judge profile lists 'code'"
-    assert state(of=thin, setup=rare).reason == "no text of the session was logged"
-    assert state(of=window(), setup=rare).reason == "not among the 0% that are judged"
-
-
-@pytest.mark.parametrize("level", ["prompts", "full"])
-def test_a_session_with_any_text_is_judged(level: str) -> None:
-    assert state(of=window(content_level=level)) == DUE
-
-
-def test_a_session_without_text_is_judged_on_request() -> None:
-    assert state(of=window(content_level="none"), include_thin=True) == DUE
-
-
-@pytest.mark.parametrize("what", ["texts", "events"])
-def test_what_was_scored_before_its_texts_expired_stays_scored(what: Any) -> None:
-    spent = window(content_level="none", expired=what)
-    since = f"its {what} have expired"
-    assert state(completed(), of=spent) == DueState(
-        "scored", f"this content is scored; {since} since"
-    )
-    assert state(completed(words=BEFORE), of=spent) == DueState(
-        "scored", f"scored by another rubric; {since} since"
-    )
-    refused = replace(failed(), retriable=False)
-    assert state(refused, of=spent) == DueState(
-        "failed", f"failed permanently: HTTP 503; {since} since"
-    )
-
-
-def test_nothing_is_judged_again_after_its_texts_expired() -> None:
-    spent = window(content_level="none", expired="texts")
-    thin = DueState("too_thin", "its texts have expired")
-    assert state(of=spent) == thin
-    assert state(of=spent, include_thin=True) == thin
-    assert state(failed(), of=spent) == thin  # the next attempt never comes
-    assert state(completed(version=1), of=spent) == thin
-    assert state(completed(), of=spent, force=True) == thin
-    assert state(completed(words=BEFORE), of=spent, obsolete=True) == thin
-
-
-@pytest.mark.parametrize("status", ["pending", "in_progress"])
-@pytest.mark.parametrize(("version", "content"), [(2, "content-1"), (1, "content-0")])
-def test_a_session_with_an_open_scoring_is_in_flight_even_for_force(
-    status: Any, version: int, content: str
-) -> None:
-    past = [failed(), PastScore(status, version, content, TODAY)]
-
-    assert state(*past).state == "in_flight"
-    assert state(*past, force=True).state == "in_flight"
-
-
-def test_a_content_is_scored_once_per_version_and_again_with_force() -> None:
-    assert state(completed()) == DueState("scored", "this content is scored")
-    assert state(completed(), force=True) == DueState("due", "requested with force", 1)
-    assert state(failed(), completed()).state == "scored"
-
-
-def test_a_score_with_an_older_rubric_is_valid_unless_obsolete_is_requested() -> None:
-    assert state(completed(words=BEFORE)).state == "scored"
-    assert state(completed(words=BEFORE), obsolete=True) == DUE
-    assert state(completed(words=TODAY), obsolete=True).state == "scored"
-    assert state(completed(words=BEFORE), completed(words=TODAY), obsolete=True).state == "scored"
-
-
-@pytest.mark.parametrize("past", [completed(content="content-0"), completed(version=1)])
-def test_a_score_of_another_content_or_version_does_not_count(past: PastScore) -> None:
-    assert state(past) == DUE
+    for force in (False, True):
+        found = due_state(of, setup, past, NIGHT, ExtraDue(force=force))
+        assert expected in {found.state, found.reason}, force
 
 
 @pytest.mark.parametrize(
-    ("hours", "expected"),
+    ("past", "of", "asked", "expected"),
     [
-        (6, DueState("failed", "retried from 2026-03-02 14:00 UTC: HTTP 503")),
-        (-5.9, DueState("failed", "retried from 2026-03-02 02:06 UTC: HTTP 503")),
-        # 06:00 + 20 h = 02:00, the time of the run.
-        (-6, DueState("due", "not scored yet", 2)),
+        ([], window(), "", due()),
+        ([], window(content_level="prompts"), "", due()),
+        ([], window(content_level="none"), "include_thin", due()),
+        ([], SPENT, "include_thin", THIN),
+        # A content is scored once per version.
+        ([completed()], window(), "", SCORED),
+        ([completed()], window(), "force", due(1, FORCED)),
+        ([completed()], SPENT, "force", THIN),
+        ([failed(), completed()], window(), "", SCORED),
+        ([completed(content="content-0")], window(), "", due()),
+        ([completed(version=1)], window(), "", due()),
+        ([completed(words=TODAY)], window(), "obsolete", SCORED),
+        ([completed(words=BEFORE)], window(), "obsolete", due()),
+        ([completed(words=BEFORE)], SPENT, "obsolete", THIN),
+        ([completed(words=BEFORE), completed()], window(), "obsolete", SCORED),
+        # A retriable failure is due again after 20 h: 06:00 + 20 h = 02:00, the time of the run.
+        ([failed(6)], window(), "", "retried from 2026-03-02 14:00 UTC: HTTP 503"),
+        ([failed(-5.9)], window(), "", "retried from 2026-03-02 02:06 UTC: HTTP 503"),
+        ([failed(-6)], window(), "", due(2)),
+        ([failed(-30), failed(0)], window(), "", "retried from 2026-03-02 08:00 UTC: HTTP 503"),
+        ([failed(-60), failed(-30)], window(), "", due(3)),
+        ([replace(failed(), completed_at=None)], window(), "", due(2)),
+        ([failed(h) for h in (-90, -60, -30)], window(), "", "given up after 3 attempts: HTTP 503"),
+        ([failed(h) for h in (-90, -60, -30)], window(), "force", due(4, FORCED)),
+        ([failed(-90, retriable=False)], window(), "", "failed permanently: HTTP 503"),
+        ([failed(-90, retriable=False)], window(), "force", due(2, FORCED)),
+        ([failed(retriable=False, content="content-0")], window(), "", due()),
+        ([failed(retriable=False, version=1)], window(), "", due()),
+        # What was scored or has failed before its texts expired stays so.
+        ([failed(retriable=False)], SPENT, "", f"failed permanently: HTTP 503; {SINCE}"),
+        ([completed()], SPENT, "", replace(SCORED, reason=f"this content is scored; {SINCE}")),
+        ([completed()], NO_EVENTS, "",
+         replace(SCORED, reason="this content is scored; its events have expired since")),
     ],
-)
-def test_a_retriable_failure_is_due_again_after_twenty_hours(
-    hours: float, expected: DueState
+)  # fmt: skip
+def test_past_scorings_and_what_is_asked_for_decide_about_a_session(
+    past: list[PastScore], of: Window, asked: str, expected: DueState | str
 ) -> None:
-    assert state(failed(hours)) == expected
+    extra = ExtraDue(**{asked: True} if asked else {})
+    failure = DueState("failed", expected) if isinstance(expected, str) else expected
+    assert due_state(of, PROFILE, past, NIGHT, extra) == failure
 
 
-def test_the_newest_failure_determines_the_retry_time() -> None:
-    assert state(failed(-30), failed(0)).state == "failed"
-    assert state(failed(-60), failed(-30)) == DueState("due", "not scored yet", 3)
-
-
-def test_the_third_failure_is_the_last() -> None:
-    tired = [failed(-90), failed(-60), failed(-30)]
-
-    assert len(tired) == MAX_ATTEMPTS
-    assert state(*tired) == DueState("failed", "given up after 3 attempts: HTTP 503")
-    assert state(*tired, force=True) == DueState("due", "requested with force", 4)
-
-
-def test_a_permanent_failure_is_retried_only_with_force() -> None:
-    assert state(failed(-90, retriable=False)).reason == "failed permanently: HTTP 503"
-    assert state(failed(-90, retriable=False), force=True).attempt == 2
-
-
-def test_a_failure_of_another_content_or_version_does_not_count() -> None:
-    past = [
-        failed(retriable=False, content="content-0"),
-        failed(retriable=False, version=1),
-    ]
-    assert state(*past) == DUE
-
-
-def test_a_failure_without_a_time_can_be_retried() -> None:
-    assert state(replace(failed(), completed_at=None)).state == "due"
+def test_a_score_with_an_older_rubric_is_valid_and_says_so() -> None:
+    found = due_state(window(), PROFILE, [completed(words=BEFORE)], NIGHT)
+    assert found == DueState("scored", "scored by another rubric", is_outdated=True)
+    spent = due_state(SPENT, PROFILE, [completed(words=BEFORE)], NIGHT)
+    assert spent == DueState("scored", f"scored by another rubric; {SINCE}")
 
 
 @pytest.mark.parametrize(
@@ -251,136 +189,77 @@ def test_sessions_that_have_waited_longest_come_first() -> None:
 
 def abandoned(**changes: Any) -> Score:
     """Return a scoring of that session whose process has ended."""
-    plain = Score(
-        score_id="id",
-        organization_id="acme",
-        session_key="s1#baseline-1",
-        session_id="s1",
-        content_hash="content-1",
-        agent_id="codesmith",
-        agent_model="model-a",
-        session_date=date(2026, 3, 1),
-        judge_profile_id="default",
-        judge_profile_version=2,
-        judge_model="judge-1",
-        rubric="agent-methodology",
-        prompt_hash=TODAY,
-        samples=1,
-        status="in_progress",
-        score_triggered_by="schedule",
-        scored_at_us=1,
-        attempt=1,
-    )
-    return replace(plain, **changes)
-
-
-def test_an_abandoned_scoring_is_resumable_if_nothing_has_changed() -> None:
-    assert why_not_resumable(abandoned(crashes=MAX_CRASHES - 1), window(), PROFILE) is None
-    # A change of sampling or of the number of samples does not invalidate the replies.
-    other = replace(PROFILE, sample_rate=0.0, samples=3)
-    assert why_not_resumable(abandoned(), window(content_level="none"), other) is None
+    given: dict[str, Any] = {
+        "judge_profile_version": 2,
+        "prompt_hash": TODAY,
+        "status": "in_progress",
+    }
+    return new_score(**(given | {"status": "in_progress"} | changes))
 
 
 @pytest.mark.parametrize(
-    ("score", "of", "setup", "why"),
+    ("changes", "of", "setup", "why"),
     [
-        (abandoned(crashes=10), window(), PROFILE, "10 processes died while"),
-        (abandoned(), None, PROFILE, "the session no longer exists"),
-        (abandoned(), window(content_hash="content-2"), PROFILE, "the session has changed since"),
-        (abandoned(), window(expired="texts"), PROFILE, "its texts have expired since it was"),
-        (abandoned(), window(), None, "no judge profile lists 'code' anymore"),
+        ({"crashes": MAX_CRASHES - 1}, window(), PROFILE, None),
+        # A change of sampling or of the number of samples does not invalidate the replies.
+        ({}, window(content_level="none"), replace(RARE, samples=3), None),
+        ({"crashes": 10}, window(), PROFILE, "10 processes died while"),
+        ({}, None, PROFILE, "the session no longer exists"),
+        ({}, window(content_hash="content-2"), PROFILE, "the session has changed since"),
+        ({}, window(expired="texts"), PROFILE, "its texts have expired since it was"),
+        ({}, window(), None, "no judge profile lists 'code' anymore"),
+        ({"judge_profile_id": "strict"}, window(), PROFILE, "started with another judge profile"),
         (
-            abandoned(judge_profile_id="strict"),
-            window(),
-            PROFILE,
-            "started with another judge profile",
-        ),
-        (
-            abandoned(judge_profile_version=1, judge_model="judge-0"),
-            window(),
-            PROFILE,
+            {"judge_profile_version": 1, "judge_model": "judge-0"}, window(), PROFILE,
             "started with another version of the judge profile and judge model",
         ),
-        (
-            abandoned(prompt_hash=BEFORE),
-            window(),
-            PROFILE,
-            "started with another wording of the rubric",
-        ),
+        ({"prompt_hash": BEFORE}, window(), PROFILE, "started with another wording of the rubric"),
     ],
-)
-def test_a_scoring_that_is_not_resumable_has_a_reason(
-    score: Score, of: Window | None, setup: JudgeSetup | None, why: str
+)  # fmt: skip
+def test_an_abandoned_scoring_is_resumable_or_has_a_reason(
+    changes: dict[str, Any], of: Window | None, setup: JudgeSetup | None, why: str | None
 ) -> None:
-    assert (why_not_resumable(score, of, setup) or "").startswith(why)
+    found = why_not_resumable(abandoned(**changes), of, setup)
+    assert (found or "").startswith(why or "")
+    assert (found is None) is (why is None)
 
 
 @pytest.mark.parametrize(
-    ("existing", "force", "expected"),
+    ("existing", "force", "more", "expected"),
     [
-        (None, False, RequestAnswer("create", 202)),
-        (None, True, RequestAnswer("create", 202)),
-        ("completed", False, RequestAnswer("existing", 200)),
-        ("failed", False, RequestAnswer("existing", 200)),
-        ("pending", False, RequestAnswer("existing", 202)),
-        ("in_progress", False, RequestAnswer("existing", 202)),
-        ("completed", True, RequestAnswer("create", 202)),
-        ("failed", True, RequestAnswer("create", 202)),
-        ("pending", True, RequestAnswer("conflict", 409)),
-        ("in_progress", True, RequestAnswer("conflict", 409)),
+        (None, False, {}, ("create", 202)),
+        (None, True, {}, ("create", 202)),
+        ("completed", False, {}, ("existing", 200)),
+        ("failed", False, {}, ("existing", 200)),
+        ("pending", False, {}, ("existing", 202)),
+        ("in_progress", False, {}, ("existing", 202)),
+        ("completed", True, {}, ("create", 202)),
+        ("failed", True, {}, ("create", 202)),
+        ("pending", True, {}, ("conflict", 409)),
+        ("in_progress", True, {}, ("conflict", 409)),
+        # An open scoring that no process holds is no conflict.
+        ("pending", True, {"is_held": False}, ("existing", 202)),
+        ("in_progress", True, {"is_held": False}, ("existing", 202)),
+        # After its texts expired a session keeps its score and gets no new one.
+        (None, False, {"has_expired": True}, ("expired", 410)),
+        ("completed", True, {"has_expired": True}, ("expired", 410)),
+        ("completed", False, {"has_expired": True}, ("existing", 200)),
+        ("pending", False, {"has_expired": True}, ("existing", 202)),
+        # What is unknown or running is never scored.
+        ("completed", True, {"is_known": False, "is_terminal": False}, ("unknown", 404)),
+        (None, False, {"is_known": False}, ("unknown", 404)),
+        ("completed", False, {"is_terminal": False}, ("not_terminal", 400)),
+        ("pending", True, {"is_terminal": False}, ("not_terminal", 400)),
+        (None, True, {"is_terminal": False}, ("not_terminal", 400)),
     ],
 )
-def test_a_request_is_answered_by_the_existing_status_and_force(
-    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
+def test_a_request_is_answered_by_the_state_of_session_and_scoring(
+    existing: ScoreStatus | None, force: bool, more: dict[str, bool], expected: tuple[Any, int]
 ) -> None:
-    assert answer_request(existing, force=force) == expected
+    assert answer_request(existing, force=force, **more) == RequestAnswer(*expected)
 
 
-@pytest.mark.parametrize(
-    ("existing", "force", "expected"),
-    [
-        (None, False, RequestAnswer("expired", 410)),
-        ("completed", True, RequestAnswer("expired", 410)),
-        ("completed", False, RequestAnswer("existing", 200)),
-        ("pending", False, RequestAnswer("existing", 202)),
-    ],
-)
-def test_after_its_texts_expired_a_session_keeps_its_score_and_gets_no_new_one(
-    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
-) -> None:
-    assert answer_request(existing, force=force, has_expired=True) == expected
-
-
-@pytest.mark.parametrize("existing", ["pending", "in_progress"])
-def test_an_open_scoring_that_no_process_holds_is_not_in_conflict(existing: ScoreStatus) -> None:
-    answer = answer_request(existing, force=True, is_held=False)
-
-    assert answer == RequestAnswer("existing", 202)
-
-
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("existing", [None, "pending", "in_progress", "completed", "failed"])
-def test_an_unknown_or_running_session_is_never_scored(
-    existing: ScoreStatus | None, force: bool
-) -> None:
-    unknown = answer_request(existing, force=force, is_known=False, is_terminal=False)
-    running = answer_request(existing, force=force, is_terminal=False)
-
-    assert unknown == RequestAnswer("unknown", 404)
-    assert running == RequestAnswer("not_terminal", 400)
-
-
-@pytest.mark.parametrize(
-    ("existing", "expected"),
-    [
-        (None, RequestAnswer("unknown", 404)),
-        ("pending", RequestAnswer("existing", 200)),
-        ("in_progress", RequestAnswer("existing", 200)),
-        ("completed", RequestAnswer("existing", 200)),
-        ("failed", RequestAnswer("existing", 200)),
-    ],
-)
-def test_a_lookup_returns_the_existing_score(
-    existing: ScoreStatus | None, expected: RequestAnswer
-) -> None:
-    assert answer_lookup(existing) == expected
+def test_a_lookup_returns_the_existing_score() -> None:
+    statuses: list[ScoreStatus] = ["pending", "in_progress", "completed", "failed"]
+    assert answer_lookup(None) == RequestAnswer("unknown", 404)
+    assert {answer_lookup(each) for each in statuses} == {RequestAnswer("existing", 200)}

@@ -1,8 +1,8 @@
-"""Rows of the score table and their checks."""
+"""Fields of a scoring as readers see them, rows of the score table, and their checks."""
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -14,37 +14,17 @@ from evaluation_pipelines.judging.domain.score_rows import (
     totals_are_in_range,
 )
 from evaluation_pipelines.schemas import JUDGE_SCORES
-from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.judge_score import Score, reader_record
+from evaluation_pipelines_tests.judging.ledger.score_builders import HASH, new_score, turn
 
-TODAY, BEFORE = "a" * 64, "b" * 64
-CONTENTS = {("acme", "s1#baseline-1"): "content-1"}
-HASHES = {("acme", "s1#baseline-1"): TODAY}
+KEY = ("acme", "s1#baseline-1")
 SECOND_US = 1_000_000
 
 
 def score(**changes: Any) -> Score:
     """Return a pending scoring, requested one second after the epoch."""
-    plain = Score(
-        score_id="1",
-        organization_id="acme",
-        session_key="s1#baseline-1",
-        session_id="s1",
-        content_hash="content-1",
-        agent_id=None,
-        agent_model=None,
-        session_date=date(2026, 3, 1),
-        judge_profile_id="default",
-        judge_profile_version=1,
-        judge_model="judge-1",
-        rubric="agent-methodology",
-        prompt_hash=TODAY,
-        samples=1,
-        status="pending",
-        score_triggered_by="tests",
-        scored_at_us=SECOND_US,
-        attempt=1,
-    )
-    return replace(plain, **changes)
+    given: dict[str, Any] = {"score_id": "1", "scored_at_us": SECOND_US}
+    return new_score(**(given | changes))
 
 
 def done(**changes: Any) -> Score:
@@ -59,14 +39,14 @@ def done(**changes: Any) -> Score:
         "redactions": {"email": 2},
         "completed_at_us": 2 * SECOND_US,
     }
-    return score(**{**given, **changes})
+    return score(**(given | changes))
 
 
 def rows(*scores: Score) -> pl.DataFrame:
-    return score_rows(scores, HASHES, CONTENTS)
+    return score_rows(scores, {KEY: HASH}, {KEY: "content-1"})
 
 
-def test_a_row_has_values_documents_and_times() -> None:
+def test_a_row_has_values_documents_and_times_and_null_for_what_is_unknown() -> None:
     (row,) = rows(done()).to_dicts()
 
     assert (row["total_score"], row["score_spread"]) == (64.0, 4.24)
@@ -77,11 +57,7 @@ def test_a_row_has_values_documents_and_times() -> None:
     assert row["scored_at"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert row["completed_at"] == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
     assert row["started_at"] is None
-
-
-def test_unknown_values_are_null() -> None:
     (row,) = rows(score()).to_dicts()
-
     unknown = ("total_score", "criteria_scores", "failure_tags", "sample_totals", "completed_at")
     assert [row[name] for name in unknown] == [None] * len(unknown)
 
@@ -92,7 +68,7 @@ def test_unknown_values_are_null() -> None:
         ({}, True, True),
         ({"content_hash": "content-0"}, False, True),
         ({"session_key": "s9#baseline-1"}, None, False),
-        ({"prompt_hash": BEFORE}, True, False),
+        ({"prompt_hash": "b" * 64}, True, False),
     ],
 )
 def test_a_row_says_whether_content_and_rubric_are_current(
@@ -136,3 +112,29 @@ def test_a_scoring_without_a_session_is_a_warning() -> None:
     assert result.found == "1 scorings without a session window"
     assert result.examples == ("s9#baseline-1",)
     assert every_scoring_has_its_session(rows(done()), JUDGE_SCORES).passed
+
+
+def test_a_record_has_only_public_fields_and_says_whether_its_rubric_is_current() -> None:
+    record = reader_record(done(turn_log=(turn(),), batch_id="b"), HASH)
+
+    assert (record["total_score"], record["status"]) == (64, "completed")
+    assert record["missing_tools_analysis"] is None
+    hidden = {"turn_log", "batch_id", "endpoint", "booked_cost_usd", "reserved_cost_usd"}
+    assert not record.keys() & hidden
+    assert len(record) == len(Score.__slots__) - 9 + 2
+    current = {words: reader_record(done(), words) for words in (HASH, "b" * 64, None)}
+    used = [each["current_prompt_used"] for each in current.values()]
+    assert used == [True, False, False]
+
+
+def test_a_failed_scoring_shows_the_last_reply_of_the_judge() -> None:
+    log = turn(text="raw"), replace(turn("score-1-reminder"), text=" ")
+
+    assert reader_record(score(status="failed", turn_log=log), HASH)["failed_reply"] == "raw"
+    assert reader_record(score(status="failed"), HASH)["failed_reply"] is None
+    assert reader_record(done(turn_log=log), HASH)["failed_reply"] is None
+
+
+def test_a_scoring_is_open_until_it_ends() -> None:
+    states = ("pending", "in_progress", "completed", "failed")
+    assert [score(status=each).is_open for each in states] == [True, True, False, False]

@@ -31,58 +31,48 @@ def read(body: bytes, max_characters: int = 1_000) -> ParsedCompletion:
     return read_completion(body, max_characters, KEY)
 
 
-def test_text_and_finish_reason_are_the_reply() -> None:
-    assert read(completion(content="85")).reply == Reply("85", "stop")
-
-
-def test_a_refusal_is_a_reply_with_its_own_finish_reason() -> None:
-    found = read(completion(content=None, refusal="I will not."))
-
-    assert found.reply == Reply("I will not.", "refusal")
-
-
-def test_an_answer_without_text_is_an_empty_reply() -> None:
-    assert read(completion(content=None)).reply == Reply("", "stop")
-    assert read(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
+def finished(reason: str, content: str = "") -> bytes:
+    return b'{"choices":[{"message":{%s},"finish_reason":"%s"}]}' % (
+        content.encode(),
+        reason.encode(),
+    )
 
 
 @pytest.mark.parametrize(
-    "parts",
+    ("body", "reply"),
     [
-        [{"type": "text", "text": "Weak.\n"}, {"type": "text", "text": "57"}],
-        [{"type": "output_text", "text": "Weak.\n57", "annotations": []}],
-        [{"type": "thinking", "thinking": [], "text": "100"}, {"text": "Weak.\n57"}],
-        ["Weak.\n", "57"],
+        (completion(content="85"), Reply("85", "stop")),
+        # A refusal has its own reason; an answer without text is an empty reply.
+        (completion(content=None, refusal="I will not."), Reply("I will not.", "refusal")),
+        (completion(content=[{"type": "refusal", "refusal": "No."}]), Reply("No.", "refusal")),
+        (completion(content=None), Reply("", "stop")),
+        (b'{"choices":[{"message":{}}]}', Reply("", "unknown")),
+        # Parts are joined, without thoughts.
+        (
+            completion(content=[{"type": "text", "text": "Weak.\n"}, {"text": "57"}]),
+            Reply("Weak.\n57", "stop"),
+        ),
+        (
+            completion(content=[{"type": "output_text", "text": "57", "annotations": []}]),
+            Reply("57", "stop"),
+        ),
+        (
+            completion(content=[{"type": "thinking", "thinking": [], "text": "9"}, {"text": "57"}]),
+            Reply("57", "stop"),
+        ),
+        (completion(content=["Weak.\n", "57"]), Reply("Weak.\n57", "stop")),
+        (completion(content="<think>\n100\n</think>\nWeak.\n57"), Reply("Weak.\n57", "stop")),
+        # What no database stores is replaced, and nothing repeats the key.
+        (finished("\\u0000\\nstop"), Reply("", "stop")),
+        (
+            finished("stop", '"content":"a\\ud83d b\\u0000 \\ud83d\\ude00"'),
+            Reply("a\ufffd b\ufffd \N{GRINNING FACE}", "stop"),
+        ),
+        (finished(f"no {KEY}", f'"content":"Bad {KEY}"'), Reply("Bad [key]", "no [key]")),
     ],
 )
-def test_content_in_parts_is_joined_without_thoughts(parts: list[object]) -> None:
-    assert read(completion(content=parts)).reply == Reply("Weak.\n57", "stop")
-
-
-def test_a_refusal_in_parts_is_a_refusal() -> None:
-    found = read(completion(content=[{"type": "refusal", "refusal": "I will not."}]))
-
-    assert found.reply == Reply("I will not.", "refusal")
-
-
-def test_thoughts_are_removed_before_a_reply_is_kept() -> None:
-    found = read(completion(content="<think>\n100\n</think>\nWeak.\n57"))
-
-    assert found.reply == Reply("Weak.\n57", "stop")
-
-
-def test_a_finish_reason_is_sanitized() -> None:
-    body = b'{"choices":[{"message":{},"finish_reason":"\\u0000\\nstop"}]}'
-
-    assert read(body).reply.finish_reason == "stop"
-
-
-def test_lone_surrogates_and_nul_are_replaced_since_no_database_stores_them() -> None:
-    body = b'{"choices":[{"message":{"content":"a\\ud83d b\\u0000 \\ud83d\\ude00"}}]}'
-
-    text = read(body).reply.text
-
-    assert text == "a\N{REPLACEMENT CHARACTER} b\N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
+def test_text_and_finish_reason_are_the_reply(body: bytes, reply: Reply) -> None:
+    assert read(body).reply == reply
 
 
 @pytest.mark.parametrize(
@@ -339,12 +329,6 @@ def test_no_error_with_status_200_repeats_the_key(body: str) -> None:
 
     assert "[key]" in raised.value.reason
     assert KEY[:10] not in raised.value.reason
-
-
-def test_no_reply_repeats_the_key() -> None:
-    body = {"choices": [{"message": {"content": f"Bad {KEY}"}, "finish_reason": f"no {KEY}"}]}
-
-    assert read(json.dumps(body).encode()).reply == Reply("Bad [key]", "no [key]")
 
 
 def test_an_excerpt_is_one_short_line_without_control_characters() -> None:

@@ -6,7 +6,6 @@ from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI
 from evaluation_pipelines.telemetry.domain.dialects.genai import COPILOT_CHAT, GENAI
-from evaluation_pipelines.telemetry.domain.dialects.libraries import libraries
 from evaluation_pipelines.telemetry.domain.dialects.opencode import OPENCODE
 from evaluation_pipelines.telemetry.domain.dialects.qwen_code import QWEN_CODE
 
@@ -26,11 +25,8 @@ SOURCE_CLIS = tuple(dict.fromkeys(each.source_cli for each in DIALECTS))
 """Agent programs, as the column ``source_cli`` names them."""
 
 PROGRAMS = {
-    **{
-        each.program: each.settings
-        for each in DIALECTS
-        if each.program is not None and each.settings is not None
-    },
-    **{name: each.settings for name, each in libraries().items()},
+    each.program: each.settings
+    for each in DIALECTS
+    if each.program is not None and each.settings is not None
 }
-"""Name of an agent program or library for ``agent-config`` -> its settings."""
+"""Name of an agent program for ``agent-config`` -> what makes its files of settings."""
