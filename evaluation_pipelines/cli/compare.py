@@ -1,5 +1,6 @@
-"""Command ``compare``: comparison of models by quality and cost."""
+"""Command ``compare``: comparison of models or other groups by quality and cost."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
@@ -14,7 +15,7 @@ from evaluation_pipelines.cli.dates import (
     parse_as_of,
     parse_dates,
 )
-from evaluation_pipelines.cli.filters import option_names, with_session_filter
+from evaluation_pipelines.cli.filters import option_names, parse_arm, with_session_filter
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,
@@ -37,6 +38,12 @@ from evaluation_pipelines.comparison.domain.compare import (
     for_reviewer,
 )
 from evaluation_pipelines.comparison.domain.findings import verdict_list
+from evaluation_pipelines.comparison.domain.groups import WHAT as WHAT_TO_COMPARE
+from evaluation_pipelines.comparison.domain.groups import (
+    Grouping,
+    GroupingError,
+    grouping,
+)
 from evaluation_pipelines.comparison.domain.runs import MODELS, Nouns
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
@@ -96,8 +103,19 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     by: Annotated[
         str,
-        typer.Option(metavar="COLUMN", help="Compare the values of this column of --runs."),
+        typer.Option(
+            metavar="WHAT",
+            help=f"Compare by {WHAT_TO_COMPARE}, or the values of a column of --runs.",
+        ),
     ] = WHAT,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILTER=VALUE,...",
+            help="Compare the sessions of filters, such as branch=main with branch=new-prompt: "
+            "give it once for each arm.",
+        ),
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Correct verdicts within each label only.")
     ] = False,
@@ -107,14 +125,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Compare models by quality and cost.
+    """Compare models, or other groups of sessions, by quality and cost.
 
     Default: the last 28 complete days.
     """
     now, settings = datetime.now(UTC), load_settings()
     points = settings.comparison_margin if margin is None else margin
     if runs is not None:
-        others = {"--date": dates, "--profile": profile, "--as-of": as_of}
+        others = {"--date": dates, "--profile": profile, "--as-of": as_of, "--arm": arm}
         _check_runs_options(others, which, form)
         found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
@@ -124,8 +142,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, f"{found.runs.height} runs of {runs}", as_list)
         return
-    if by != WHAT:
-        raise typer.BadParameter("--by names a column of --runs: compare sessions by model alone")
+    compared_by = _grouping(by, arm)
     then = parse_as_of(as_of)
     question = Question(
         *_time_range(dates, which, then or now),
@@ -137,6 +154,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         margin=points,
         within=within,
         sessions=replace(which, label=None, organization=None, since=None, until=None),
+        nouns=compared_by.nouns,
+        by=compared_by,
     )
     with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
@@ -146,7 +165,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 def _check_runs_options(
-    others: dict[str, str | None], which: SessionFilter, form: OutputFormat
+    others: Mapping[str, object], which: SessionFilter, form: OutputFormat
 ) -> None:
     """Raise BadParameter for options that say nothing about a file of runs."""
     given = [name for name, value in others.items() if value is not None]
@@ -154,6 +173,24 @@ def _check_runs_options(
         raise typer.BadParameter(f"--runs compares all runs of the file: leave {given[0]} out")
     if form in (OutputFormat.HTML, OutputFormat.MARKDOWN):
         raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
+
+
+def _grouping(by: str, arms: Sequence[str] | None) -> Grouping:
+    """Return the grouping that the options name.
+
+    Raises:
+        BadParameter: There is no such property, or a single arm.
+    """
+    if not arms:
+        try:
+            return grouping(by)
+        except GroupingError as error:
+            raise typer.BadParameter(f"--{error}") from error
+    if by != WHAT:
+        raise typer.BadParameter("give either --by or --arm")
+    if len(set(arms)) < max(len(arms), 2):
+        raise typer.BadParameter("give --arm at least twice, each time with other sessions")
+    return Grouping(arms=tuple((each, parse_arm(each)) for each in arms))
 
 
 def _write(
@@ -217,7 +254,7 @@ def print_answers(shown: Report) -> None:
 def _print(title: str, shown: Report, nouns: Nouns) -> None:
     """Print the answers, then the tables that support them."""
     print_line(one_line(title))
-    if not shown.labels.rows and nouns is not MODELS:
+    if not shown.labels.rows and nouns.session != MODELS.session:
         print_line(f"No {nouns.session} of the file has a score.")
     else:
         print_answers(shown)

@@ -142,6 +142,29 @@ def _session_filter(
     return replace(which, **stored)
 
 
+def parse_arm(text: str) -> SessionFilter:
+    """Return the sessions of an arm: ``branch=main``, ``model=aspen-4,attribute:squad=x``.
+
+    Raises:
+        BadParameter: A part is not NAME=VALUE, no filter has the name, or no session the value.
+    """
+    given, attributes = dict[str, str | None](), list[str]()
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if name.startswith("attribute:"):
+            attributes.append(part.strip().removeprefix("attribute:"))
+        elif name in FILTER_COLUMNS and equals and value and name not in given:
+            given[name] = value
+        else:
+            raise typer.BadParameter(
+                one_line(
+                    f"--arm {text}: write NAME=VALUE, several with commas, each name once: "
+                    f"{', '.join(FILTER_COLUMNS)} or attribute:NAME"
+                )
+            )
+    return _session_filter(attributes, **given)
+
+
 def _stored_person(person: str) -> str:
     """Return a person as sessions have it: by pseudonym, if the settings say so."""
     pseudonyms = pseudonyms_of(load_settings())

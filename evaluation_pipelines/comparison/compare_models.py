@@ -1,4 +1,4 @@
-"""Model comparison: from effective scores in the lake to tables and a report."""
+"""Comparison of models, or of other groups: from effective scores in the lake to tables."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -10,9 +10,11 @@ from evaluation_pipelines.comparison.domain.audits import audits_of
 from evaluation_pipelines.comparison.domain.compare import (
     Comparison,
     Question,
+    asked_runs,
     compare,
     worst_sessions,
 )
+from evaluation_pipelines.comparison.domain.groups import grouped
 from evaluation_pipelines.comparison.domain.runs import runs_of
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -53,7 +55,7 @@ def usual_question(settings: Settings, now: datetime) -> Question:
 def compare_models(
     stores: Stores, question: Question, now: datetime, as_of: datetime | None = None
 ) -> Comparison:
-    """Compare the models, with overrides made until now (or ``as_of``).
+    """Compare models, or what takes their place, with overrides made until now (or ``as_of``).
 
     Args:
         stores: The stores.
@@ -62,6 +64,7 @@ def compare_models(
         as_of: A past time, see ``evaluation_pipelines.as_of``.
 
     Raises:
+        GroupingError: Arms overlap or are empty, or no session has an attribute.
         LakeError: a file cannot be read.
     """
     # Not by partition: a session that was taken up again lies on the day of its first event.
@@ -75,8 +78,9 @@ def compare_models(
     evaluations = lake.select(SESSION_EVALUATIONS, started)
     sessions = lake.select(AGENT_SESSIONS, started)
     evaluations = question.sessions.rows_of(evaluations, sessions)
-    runs = runs_of(evaluations, sessions)
-    found = compare(runs, _audits(seen), question, now, as_of)
+    runs = grouped(asked_runs(runs_of(evaluations, sessions), question), sessions, question.by)
+    watches = question.by.is_of_models
+    found = compare(runs, _audits(seen), question, now, as_of, watches=watches)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
     has_card = pl.col("card_id").is_in(ids)
     days = evaluations.filter(has_card)["session_date"].unique().sort()

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from evaluation_pipelines.comparison.domain.groups import GroupingError
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
@@ -124,6 +125,7 @@ _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
     (EvaluationError, 400, "invalid_evaluation"),
     (OverrideError, 400, "invalid_override"),
     (CursorError, 400, "invalid_cursor"),
+    (GroupingError, 400, "invalid_grouping"),
 )
 """Errors whose message is for the caller, the most special first."""
 

@@ -19,6 +19,7 @@ from evaluation_pipelines.attention.domain.items import Examined
 from evaluation_pipelines.attention.gather import examine
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.groups import BY_MODEL, grouping
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.measure import judge_changes
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentTimes, agent_changes
@@ -68,11 +69,13 @@ class Asked:
         organization: One organization; ``None`` for all.
         label: One label; ``None`` for all.
         span: Beginning and end; ``None`` in both for the last 28 complete days.
+        by: Name of a grouping.
     """
 
     organization: str | None = None
     label: str | None = None
     span: tuple[datetime | None, datetime | None] = (None, None)
+    by: str = BY_MODEL.by
 
 
 class ComparedDays:
@@ -189,9 +192,10 @@ def kept_of(connection: HTTPConnection) -> Kept:
 
 
 def compared(stores: Stores, asked: Asked, now: datetime) -> Comparison:
-    """Compare the models that are asked for.
+    """Make a comparison.
 
     Raises:
+        GroupingError: Sessions cannot be compared by this.
         EmptyTimeRangeError: The range ends before it begins.
         LakeError: A file cannot be read.
     """
@@ -200,9 +204,15 @@ def compared(stores: Stores, asked: Asked, now: datetime) -> Comparison:
     first = last_days(last)[0] if since is None else since
     if first >= last:
         raise EmptyTimeRangeError("from must be before to")
-    margin = stores.settings.comparison_margin
+    by = grouping(asked.by)
     question = Question(
-        first, last, label=asked.label, organization=asked.organization, margin=margin
+        first,
+        last,
+        label=asked.label,
+        organization=asked.organization,
+        margin=stores.settings.comparison_margin,
+        nouns=by.nouns,
+        by=by,
     )
     return compare_models(stores, question, now)
 

@@ -177,6 +177,53 @@ def test_words_follow_what_is_compared(program: Program) -> None:
     assert program("compare", "--by", "hook").code == 2
 
 
+def test_arms_and_masques_are_compared_like_models(compared: Program) -> None:
+    arms = ("--arm", "model=model-a", "--arm", "model=model-b,label=code")
+    ran = compared("compare", *SPAN, "--label", "code", *arms)
+    assert (ran.code, ran.err) == (0, "")
+    assert "  Quality: model=model-a. model=model-b,label=code scores " in ran.out
+    assert "code: pairs of arms" in ran.out
+    tables = [
+        json.loads(compared("compare", *SPAN, "--label", "code", *more, "--format", "json").out)
+        for more in ((), arms)
+    ]
+    plain, by_arm = (each["model_comparison_pairs"][0] for each in tables)
+    assert {name for name in plain if plain[name] != by_arm[name]} == {
+        "model_a",
+        "model_b",
+        "computed_at",
+    }
+
+    ran = compared("compare", *SPAN, "--by", "masque")
+    assert ran.out.startswith("Sessions started 2026-11-01 to 2026-11-07 (UTC), compared by masque")
+    assert "nothing to compare: only no masque has at least 30 sessions." in ran.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--by", "weather"), 2, "--by 'weather': choose model, model_variant, agent, masque, "),
+        (("--arm", "model=model-a"), 2, "give --arm at least twice"),
+        (("--by", "branch", "--arm", "model=model-a"), 2, "give either --by or --arm"),
+        (("--arm", "model", "--arm", "x=y"), 2, "--arm model: write NAME=VALUE"),
+        (("--arm", "model=none", "--arm", "model=model-a"), 2, "--model none: no session has it"),
+        (
+            ("--arm", "model=model-a", "--arm", "program=claude_code"),
+            1,
+            "arms overlap: 43 sessions",
+        ),
+        (("--by", "attribute:squad"), 1, "no session has this attribute"),
+        (("--runs", "runs.csv", "--arm", "model=a"), 2, "leave --arm out"),
+    ],
+)
+def test_groups_that_cannot_be_compared_are_refused(
+    compared: Program, options: tuple[str, ...], code: int, message: str
+) -> None:
+    ran = compared("compare", *SPAN, *options)
+    assert ran.code == code
+    assert message in " ".join(ran.err.replace("│", " ").split())
+
+
 def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> None:
     rows = [
         {"model": model, "score": score, "user_id": f"u{at % 8}"}

@@ -171,6 +171,7 @@ def test_alerts_are_listed_the_newest_first_in_pages(
         ("sessions?limit=0", 400, "invalid_request"),
         ("scorecards?from=yesterday", 400, "invalid_request"),
         ("comparison?from=2026-07-01T00:00:00Z&to=2026-06-01T00:00:00Z", 400, "empty_time_range"),
+        ("comparison?by=weather", 400, "invalid_grouping"),
         ("comparison?to=0001-01-01T00:00:00Z", 400, "invalid_request"),
         ("sessions?from=9999-12-31T00:00:00Z", 400, "invalid_request"),
         ("books/9999-12-31", 400, "invalid_request"),

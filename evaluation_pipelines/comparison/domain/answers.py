@@ -35,11 +35,11 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
     MAY_BE_CHANCE,
-    MORE_DISQUALIFIED,
     NOT_DECIDED,
     SMALL,
     TOO_FEW,
     is_tested,
+    more_disqualified,
 )
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, SESSIONS, Nouns
 from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
@@ -165,6 +165,9 @@ def facts(finding: Finding) -> Iterator[str]:
             if not pair["is_paired"]:
                 people = pair["people_a"] + pair["people_b"] - people
             yield f"{better.name} {said}, based on {people} people."
+        if not finding.question.by.is_of_models and not pair["people_both"]:
+            names = [name_of(pair, "_a"), name_of(pair, "_b")]
+            yield f"No known person used both {listed(names)}: they may differ by their people."
     first, nouns = [row for row in finding.ranked if row["rank"] in (1, None)], finding.nouns
     for pair in filter(_is_open, pairs_between(first, finding.pairs)):
         yield _not_decided(pair, nouns)
@@ -288,7 +291,7 @@ def _disqualified_winners(among: list[Row], finding: Finding) -> list[str]:
     pairs = (
         Against.of(pair, "a" if pair["adjusted_difference"] > 0 else "b")
         for pair in pairs_between(among, finding.tested)
-        if pair["reason"] == MORE_DISQUALIFIED
+        if pair["reason"] == more_disqualified(finding.nouns)
     )
     return [
         f"{each.name} {each.scores(has_ends=False)}, but is disqualified more often"
@@ -472,7 +475,10 @@ def _statistical_confidence(finding: Finding, comparison: Comparison) -> tuple[s
         first, why = "low", finding.refusal or listed([*held, *others])
     if not all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         why += f". {_based_on(rests_on, nouns)}"
-    return first, f": {why}. {caveat(nouns)}"
+    said = caveat(nouns)
+    if not finding.question.by.is_of_models:
+        said = f"{said.removesuffix('.')}, other models."
+    return first, f": {why}. {said}"
 
 
 def caveat(nouns: Nouns) -> str:

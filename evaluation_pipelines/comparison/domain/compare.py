@@ -9,6 +9,7 @@ from itertools import groupby
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import correct
+from evaluation_pipelines.comparison.domain.groups import BY_MODEL, Grouping
 from evaluation_pipelines.comparison.domain.models import (
     Row,
     group_of,
@@ -54,6 +55,7 @@ class Question:
         margin: Points that a cheaper model may score less and still be as good value.
         within: Column of RUNS in whose values models are compared, in addition to task classes.
         nouns: Words for models and sessions.
+        by: What takes the place of models, if it is something else.
     """
 
     since: datetime
@@ -67,11 +69,12 @@ class Question:
     margin: float = RELEVANT_POINTS
     within: str | None = None
     nouns: Nouns = MODELS
+    by: Grouping = BY_MODEL
 
     @property
     def watched_since(self) -> datetime:
-        """Start of the runs that are needed: the regression watch looks back four months."""
-        return min(self.since, self.until - HISTORY)
+        """Start of the runs that are needed: the watch of models looks back four months."""
+        return min(self.since, self.until - HISTORY) if self.by.is_of_models else self.since
 
 
 _KEYS = pl.Schema(dict.fromkeys(SESSION_KEY, pl.String()))
@@ -123,7 +126,7 @@ def compare(
         as_of: The past time of the scores.
         watches: Look for models that got worse.
     """
-    asked = runs.filter(*_conditions(question))
+    asked = asked_runs(runs, question)
     scored = asked.filter(pl.col("score").is_not_null())
     within = pl.col("started_at").is_between(question.since, question.until, closed="left")
     current = stratified(scored.filter(within), question.within)
@@ -156,14 +159,15 @@ def stratified(runs: pl.DataFrame, within: str | None) -> pl.DataFrame:
     return runs.with_columns(task_class=pl.concat_str(*parts, separator="\0"))
 
 
-def _conditions(question: Question) -> list[pl.Expr]:
+def asked_runs(runs: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Return the RUNS of the asked label, profile and organization, before the end."""
     wanted = {
         "classification_label": question.label,
         "profile_id": question.profile,
         "organization_id": question.organization,
     }
     found = [pl.col(name) == value for name, value in wanted.items() if value is not None]
-    return [*found, pl.col("started_at") < pl.lit(question.until).cast(UTC_TIME)]
+    return runs.filter(*found, pl.col("started_at") < pl.lit(question.until).cast(UTC_TIME))
 
 
 def _rank(models: list[Row], pairs: list[Row]) -> None:

@@ -89,7 +89,7 @@ def name_of(row: Mapping[str, Any], side: str = "") -> str:
     """Return a model with its provider and variant if they are known."""
     model, *details = model_of(row, side)
     if model is None:
-        return "unknown model"
+        return "unknown"
     known = [each for each in details if each not in (None, model)]
     return f"{model} ({', '.join(known)})" if known else str(model)
 

@@ -174,7 +174,11 @@ SMALL = f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
 
 MAY_BE_CHANCE = "may be chance"
 
-MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
+
+def more_disqualified(nouns: Nouns) -> str:
+    """Return the reason for a pair whose better side is disqualified more often."""
+    return f"the {nouns.model} with higher scores is disqualified more"
+
 
 _WHOLE_SCALE = 100.0
 _LARGEST = float(np.log(1000))
@@ -403,7 +407,7 @@ def _with_verdict(pair: _Compared, test: Corrected | None, tests: int, nouns: No
     if p is not None and p < ALPHA:
         found = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
     if found != NOT_DECIDED and more == {A_BETTER: "a"}.get(found, "b"):
-        found, row["reason"] = NOT_DECIDED, MORE_DISQUALIFIED
+        found, row["reason"] = NOT_DECIDED, more_disqualified(nouns)
     is_indication, verdict = row.pop("is_indication"), found
     if is_indication or row["reason"] is not None:
         few = (row["reason"] or "").startswith(TOO_FEW)

@@ -22,7 +22,7 @@ class Nouns:
     @property
     def models(self) -> str:
         """The plural."""
-        return f"{self.model}s"
+        return f"{self.model}{'es' if self.model.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
     @property
     def sessions(self) -> str:

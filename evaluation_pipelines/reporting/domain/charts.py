@@ -369,7 +369,8 @@ def scatter(found: Finding) -> str | None:
     for row in shown:
         body += _point(row, x, y, color(numbers[name_of(row)]))
     body += _names(shown, x, y)
-    return svg(_BOTTOM + 52, body, "Mean cost of a session against mean score, by model", "scatter")
+    title = f"Mean cost of a session against mean score, by {found.nouns.model}"
+    return svg(_BOTTOM + 52, body, title, "scatter")
 
 
 def _point(row: Row, x: AxisScale, y: AxisScale, fill: str) -> list[str]:
@@ -430,7 +431,7 @@ def forest(pairs: Sequence[Row]) -> str | None:
     body += [text(x(v), bottom + 18, x.short(v), "middle", MUTED) for v in x.ticks()]
     for place, pair in enumerate(shown):
         body += _whisker(pair, x, _TOP + step * (place + 0.5))
-    return svg(bottom + 28, body, "Differences between models with 95% intervals", "forest")
+    return svg(bottom + 28, body, "Differences with 95% intervals", "forest")
 
 
 def _whisker(pair: Row, x: AxisScale, y: float) -> list[str]:
@@ -485,7 +486,8 @@ def distributions(finding: Finding, runs: pl.DataFrame) -> str:
         text(left + share * (right - left), bottom + 14, f"{share * 100:.0f}", fill=MUTED)
         for share in (0, 0.25, 0.5, 0.75, 1)
     ]
-    return svg(bottom + 22, body, "How the scores of each model are spread", "distributions")
+    title = f"How the scores of each {finding.nouns.model} are spread"
+    return svg(bottom + 22, body, title, "distributions")
 
 
 def trend(finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime]) -> str | None:
@@ -498,7 +500,7 @@ def trend(finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime])
         Curve(_steps(name, _runs_of(runs, row), since, length), numbers[name])
         for name, row in rows.items()
     ]
-    title = "Mean scores over time, by model"
+    title = f"Mean scores over time, by {finding.nouns.model}"
     return line_chart(title, curves, Axis(values=()), span, legend=color_legend([*rows], numbers))
 
 

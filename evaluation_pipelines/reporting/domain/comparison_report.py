@@ -16,7 +16,12 @@ from evaluation_pipelines.comparison.domain.answers import (
     label_answers,
     overview,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison, coverage, worst_sessions
+from evaluation_pipelines.comparison.domain.compare import (
+    Comparison,
+    Question,
+    coverage,
+    worst_sessions,
+)
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.findings import (
     Finding,
@@ -45,8 +50,6 @@ from evaluation_pipelines.reporting.domain.comparison_tables import (
     worst_table,
 )
 from evaluation_pipelines.reporting.domain.markdown import LONGEST_SENTENCE, bullets, escaped
-
-TITLE = "Model comparison"
 
 LONGEST_ALERT = 2000
 """Maximum number of characters of an alert, which names sessions."""
@@ -148,18 +151,22 @@ def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
         worst_table(comparison, session),
         sum(each["sessions"] for each in lines),
         coverage_table(lines, nouns, session),
-        method_lines(comparison.question.min_runs, comparison.question.margin),
+        method_lines(comparison.question),
     )
 
 
 def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict[str, Any]:
     """Return the values of the template by name; texts are not escaped yet."""
     return {
-        "title": TITLE,
+        "title": _title(comparison),
         "report": report(comparison, links),
         "figures": _figures(comparison),
         "cards": [] if links else worst_cards(comparison),
     }
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{comparison.question.nouns.model.capitalize()} comparison"
 
 
 def _section(found: Finding, answers: tuple[Answer, ...], links: PageLinks | None) -> Section:
@@ -252,6 +259,8 @@ def span_line(comparison: Comparison) -> str:
         *asked.sessions.parts(),
     ):
         text += f", {what} {value}" if value is not None else ""
+    if not (asked.by.is_of_models or asked.by.arms):
+        text += f", compared by {asked.by.by}"
     if asked.within is not None:
         text += f", compared within each {asked.within}"
     if comparison.as_of is not None:
@@ -292,11 +301,8 @@ def _figures(
 
 def _charts(found: Finding, comparison: Comparison) -> Iterator[tuple[str, Any, str]]:
     question = comparison.question
-    yield (
-        "Quality vs. cost",
-        scatter(found),
-        "Lines are 95% intervals. The dashed line joins models that no other beats in both.",
-    )
+    joins = f"The dashed line joins {question.nouns.models} that no other beats in both."
+    yield ("Quality vs. cost", scatter(found), f"Lines are 95% intervals. {joins}")
     yield (
         "Score differences, same task mix",
         forest(found.pairs),
@@ -317,7 +323,7 @@ def _charts(found: Finding, comparison: Comparison) -> Iterator[tuple[str, Any, 
 def markdown_report(comparison: Comparison) -> str:
     """Return the report as Markdown, without charts: for mail and asset metadata."""
     shown = report(comparison)
-    parts = [f"# {escaped(TITLE)}", _sentence(shown.span), markdown_answers(shown)]
+    parts = [f"# {escaped(_title(comparison))}", _sentence(shown.span), markdown_answers(shown)]
     for each in shown.sections:
         parts += [
             f"## {escaped(each.finding.label)}: {escaped(each.finding.scored_by)}",
@@ -379,16 +385,24 @@ def _sentence(text: str) -> str:
     return escaped(text, LONGEST_SENTENCE)
 
 
-def method_lines(min_runs: int, margin: float) -> list[str]:
+def method_lines(question: Question) -> list[str]:
     """Return one or two sentences for each method."""
+    nouns = question.nouns
+    one, many, a_model = nouns.model, nouns.models, nouns.a_model
+    alert = (
+        f"Alert: the last 1 to 4 weeks are at least {ALERT_POINTS:g} points below what the "
+        "previous 90 days predict for the same tasks and people. About 5% of quarters have a "
+        "false alert, however often you look."
+    )
     return [
         (
             "A session here is one session window with a score. It is compared only with others of "
             "the same label that have comparable scores: the same profile version and source."
         ),
         (
-            f"A model needs {min_runs} sessions to be ranked. Its rank is one more than the number "
-            "of models shown to be better, so models without a verdict share a rank."
+            f"{a_model.capitalize()} needs {question.min_runs} sessions to be ranked. Its rank is "
+            f"one more than the number of {many} shown to be better, so {many} without a verdict "
+            "share a rank."
         ),
         (
             "Intervals are 95%. Each person counts once, because one person's many sessions say "
@@ -398,21 +412,21 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "report, so one excludes 0 exactly if the difference is shown."
         ),
         (
-            f"If at least {MIN_PEOPLE} people used both models, each person is compared with "
-            "themselves. Otherwise the people of both models are compared. Fewer than "
+            f"If at least {MIN_PEOPLE} people used both {many}, each person is compared with "
+            f"themselves. Otherwise the people of both {many} are compared. Fewer than "
             f"{MIN_PEOPLE} people on a side give no verdict, but three or four who all used both "
             "give an indication. What different people have in common on the same day widens the "
-            "interval. A verdict needs a week in which both models were used."
+            f"interval. A verdict needs a week in which both {many} were used."
         ),
         (
             "A verdict compares the same task mix: within task classes, weighted by the classes of "
-            "both models together. At most 5% of reports have any false verdict on quality. Half "
-            "of it is for a model that beats every other, half for all pairs."
+            f"both {many} together. At most 5% of reports have any false verdict on quality. Half "
+            f"of it is for {a_model} that beats every other, half for all pairs."
         ),
         (
-            "Best value: the cheapest model shown to be less than "
-            f"{margin:g} points below every other one (one-sided, from the same differences). At "
-            "most 5% of reports name a wrong one, shared by Holm's method over all models that "
+            f"Best value: the cheapest {one} shown to be less than {question.margin:g} points "
+            "below every other one (one-sided, from the same differences). At "
+            f"most 5% of reports name a wrong one, shared by Holm's method over all {many} that "
             "cost less than another."
         ),
         (
@@ -421,8 +435,8 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         ),
         (
             "A session that failed before any tool call counts as 0. Disqualified sessions are in "
-            "no average, and a model that is disqualified more often is not called better. Costs "
-            "are compared for the same tasks by geometric means. A mean cost of fewer than "
+            f"no average, and {a_model} that is disqualified more often is not called better. "
+            "Costs are compared for the same tasks by geometric means. A mean cost of fewer than "
             f"{SMALLEST_SURE} sessions is rough."
         ),
         (
@@ -431,18 +445,14 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         ),
         (
             "p: how often chance alone gives such a difference, corrected for all pairs. Sessions "
-            f"needed: with this many of each model, 4 of 5 comparisons show a difference of "
+            f"needed: with this many of each {one}, 4 of 5 comparisons show a difference of "
             f"{RELEVANT_POINTS:g} points."
         ),
-        "Frontier: no ranked model has both a lower mean cost and a higher mean score.",
+        f"Frontier: no ranked {one} has both a lower mean cost and a higher mean score.",
+        *([alert] if question.by.is_of_models else []),
         (
-            f"Alert: the last 1 to 4 weeks are at least {ALERT_POINTS:g} points below what the "
-            "previous 90 days predict for the same tasks and people. About 5% of quarters have a "
-            "false alert, however often you look."
-        ),
-        (
-            "These are observations, not an experiment: people choose a model for a task. "
+            f"These are observations, not an experiment: people choose {a_model} for a task. "
             "Differences beyond the task class are not controlled for, such as how hard a task is "
-            "or which model a judge favors."
+            f"or which {one} a judge favors."
         ),
     ]

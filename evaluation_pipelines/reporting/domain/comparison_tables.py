@@ -285,7 +285,7 @@ def coverage_table(
         ("Group", f"{plural} #", "Reason", "Example"),
         [
             [
-                Cell(line["what"]),
+                Cell(line["what"].replace("model", nouns.model)),
                 number_cell(whole(line["sessions"]), line["sessions"]),
                 Cell(line["why"]),
                 Cell(line["session_key"], link=link(line) if link else ""),
@@ -304,9 +304,10 @@ def worst_table(
     They are the worst by the automatic score, as in all figures; what a person said is below it.
     Rows link to cards by number: a text of telemetry is never an id.
     """
+    what = comparison.question.nouns.model.capitalize()
     return Table(
         "Lowest scores",
-        ("Automatic score #", "Session", "Model", "Started (UTC)", "Cost #"),
+        ("Automatic score #", "Session", what, "Started (UTC)", "Cost #"),
         [
             _worst_cells(row, link(row) if link else f"#session-{number}")
             for number, row in enumerate(worst_sessions(comparison).iter_rows(named=True), 1)
@@ -343,10 +344,11 @@ def worst_cards(comparison: Comparison) -> list[dict[str, Any]]:
         validate="m:1",
         maintain_order="left",
     )
-    return [_card(number, row) for number, row in enumerate(known.iter_rows(named=True), 1)]
+    nouns = comparison.question.nouns
+    return [_card(number, row, nouns) for number, row in enumerate(known.iter_rows(named=True), 1)]
 
 
-def _card(number: int, row: Row) -> dict[str, Any]:
+def _card(number: int, row: Row, nouns: Nouns) -> dict[str, Any]:
     marks = {"disqualified": row["is_disqualified"], "quality risk": row["quality_risk"]}
     source = (row["profile_id"], row["profile_version"], row["effective_source"])
     return {
@@ -357,13 +359,13 @@ def _card(number: int, row: Row) -> dict[str, Any]:
         # A run that failed at once stands in the row of others.
         "scored_by": scored_by(*((None, None, "status") if row["failed_at_start"] else source)),
         "tags": [mark for mark, is_set in marks.items() if is_set],
-        "facts": _facts(row),
+        "facts": _facts(row, nouns),
         "texts": _texts(row),
         "command": look_command(row["session_key"]),
     }
 
 
-def _facts(row: Row) -> dict[str, str]:
+def _facts(row: Row, nouns: Nouns) -> dict[str, str]:
     """Return facts by name; the masque if one was worn, the score by a person if there is one."""
 
     def known(name: str, shown: Callable[[Any], str] = str) -> str:
@@ -375,7 +377,7 @@ def _facts(row: Row) -> dict[str, str]:
     rule, profile = row["disqualifier_triggered"], row["risk_profile_id"]
     calls = f"{whole(row['tools_ok'])} ok, {whole(row['tools_failed'])} failed"
     return {
-        "Model": name_of(row),
+        nouns.model.capitalize(): name_of(row),
         "Label": known("classification_label"),
         "Task class": known("task_class"),
         "Status": known("status"),

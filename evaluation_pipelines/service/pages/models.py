@@ -9,6 +9,13 @@ from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.comparison.domain.groups import (
+    BY_MODEL,
+    CHOICES,
+    NO_MASQUE,
+    USUAL_VARIANT,
+    grouping,
+)
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report import PageLinks, page_content
 from evaluation_pipelines.service.kept import Asked
@@ -17,6 +24,7 @@ from evaluation_pipelines.service.pages.domain.costs import cost_of
 from evaluation_pipelines.service.pages.domain.days import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.views.filters import CHOICES as CHOICES_OF_LISTS
 from evaluation_pipelines.views.filters import ListQuery
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -29,8 +37,9 @@ def models(visit: Visitor) -> HTMLResponse:
     """Show the comparison that is asked for, or that it is being computed."""
     query = _asked_models(visit)
     days, rows = asked_days(visit, query), visit.rows()
-    found = visit.comparison(_asked(visit, query, days))
-    shown = {} if found is None else page_content(found, _links(visit, days))
+    asked = _asked(visit, query, days)
+    found = visit.comparison(asked)
+    shown = {} if found is None else page_content(found, _links(visit, days, asked.by))
     counted = query.on(days.first, days.last).chosen(rows)
     started = _started(rows, query, days)
     return visit.page(
@@ -39,6 +48,8 @@ def models(visit: Visitor) -> HTMLResponse:
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
+        by=asked.by,
+        choices=[(each, each.replace("_", " ")) for each in CHOICES],
         filters=filters_by_value(visit, query),
         cost=cost_of(counted),
         windows=(started, counted.height) if started != counted.height else None,
@@ -69,7 +80,9 @@ def _asked_models(visit: Visit) -> ListQuery:
 def _asked(visit: Visit, query: ListQuery, days: DayRange) -> Asked:
     usual = asked_days(visit, ListQuery())
     span = (_midnight(days.first), _midnight(days.last + _DAY))
-    return Asked(visit.organization, query.label, (None, None) if days == usual else span)
+    by = visit.request.query_params.get("by") or BY_MODEL.by
+    grouping(by)
+    return Asked(visit.organization, query.label, (None, None) if days == usual else span, by)
 
 
 def _started(rows: pl.DataFrame, query: ListQuery, days: DayRange) -> int:
@@ -84,17 +97,18 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _links(visit: Visit, days: DayRange) -> PageLinks:
+def _links(visit: Visit, days: DayRange, by: str) -> PageLinks:
     def session(row: Mapping[str, Any]) -> str:
         return visit.frame.session_url(row["organization_id"], row["session_key"])
 
     def model(row: Mapping[str, Any]) -> str:
-        if row["model"] is None:
+        name = {"model_variant": "variant"}.get(by, by)
+        if row["model"] in (None, NO_MASQUE, USUAL_VARIANT) or name not in CHOICES_OF_LISTS:
             return ""
         return visit.frame.url(
             "/sessions",
             **{"from": f"{days.first}", "to": f"{days.last}"},
-            model=row["model"],
+            **{name: row["model"]},
             **({"variant": row["model_variant"]} if row["model_variant"] else {}),
             label=row["classification_label"],
             source=row["effective_source"],

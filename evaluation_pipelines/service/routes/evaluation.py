@@ -15,6 +15,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
+from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.schemas import (
@@ -169,8 +170,9 @@ def _asked(
     since: Since = None,
     until: Until = None,
     classification_label: Text = None,
+    by: Annotated[str, Query(max_length=100, description=f"{WHAT}.")] = BY_MODEL.by,
 ) -> Asked:
-    return Asked(owner, classification_label, (since, until))
+    return Asked(owner, classification_label, (since, until), by)
 
 
 @ROUTER.get("/comparison", responses=answers(ComparisonOut, 404))
@@ -180,7 +182,7 @@ async def comparison(
     asked: Annotated[Asked, Depends(_asked)],
     waiting: Waiting,
 ) -> JSONResponse:
-    """Compare models by quality and cost; by default the 28 complete days before."""
+    """Compare models (or by ``by``) by quality and cost; by default the 28 complete days before."""
     found = await kept.comparisons.answer(asked, here.clock())
 
     def answered() -> JSONResponse:

@@ -132,7 +132,7 @@ def test_a_model_without_a_provider_and_an_unknown_one_have_names() -> None:
         *(row | {"provider": "mixed"} for row in sample("mixed", scores(90, 30), 200)),
     ]
     names = [name_of(row) for row in answer(rows).models]
-    assert (names[0], set(names[1:])) == ("aspen", {"mixed", "unknown model"})
+    assert (names[0], set(names[1:])) == ("aspen", {"mixed", "unknown"})
 
 
 def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:

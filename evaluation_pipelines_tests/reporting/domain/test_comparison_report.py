@@ -507,6 +507,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     found = compared([run(1, 20.0, **dict.fromkeys(names, None))])
     unknown = {name for name, value in facts(found).items() if value == "unknown"}
     assert unknown == {
+        "Model",
         "Task class",
         "Status",
         "Agent",
@@ -517,7 +518,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
         "Disqualified",
         "Quality risk",
     }
-    assert facts(found)["Model"] == "unknown model"
+    assert facts(found)["Model"] == "unknown"
     assert "Masque" not in facts(found)
     assert "Scorecard" not in worst_details(found)
 

@@ -55,6 +55,13 @@ def test_models_are_compared_for_a_label_and_a_time(reader: TestClient) -> None:
     assert "(5 sessions)" in reader.get(f"/models?{DAYS}&agent=none").text
 
 
+def test_other_groups_are_compared_on_the_page(reader: TestClient) -> None:
+    page = wait_for_comparison(reader, f"/models?{DAYS}&by=environment")
+    assert "(UTC), compared by environment" in page
+    assert '<option value="environment" selected>' in page
+    assert reader.get("/models?by=weather").status_code == 400
+
+
 def test_the_overview_says_how_many_sessions_have_a_score(
     compared: Service, reader_keys: dict[str | None, str]
 ) -> None:
