@@ -44,7 +44,7 @@ _OTLP_RESPONSE = {
         }
     },
 }
-_OTLP_TEXT = """Store an OTLP request of {signal}, in JSON or protobuf, as it is or with gzip.
+_OTLP_TEXT = """Store an OTLP request of {signal}, JSON or protobuf, plain, gzip, deflate or zstd.
 
 Errors are a google.rpc.Status, in the format of the request.
 """

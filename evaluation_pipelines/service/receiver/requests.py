@@ -4,7 +4,7 @@ import asyncio
 import struct
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -207,7 +207,9 @@ def _too_much(status: int, code: str, who: str) -> ServiceError:
     )
 
 
-_GZIP = 31  # zlib's number for gzip with its header and checksum
+_ZLIB_BITS = {"gzip": 31, "deflate": 15}
+"""zlib's numbers of the encodings that it reads, both with header and checksum."""
+
 _RATIO_FREE_BYTES = 1024 * 1024
 """Decompressed size up to which the ratio is not checked."""
 
@@ -225,12 +227,13 @@ async def read_body(
     """Return the decompressed body.
 
     Raises:
-        ServiceError: 400 cut off or damaged, 408 too slow, 413 too large, 415 another encoding
-            than gzip, 429 or 503 too much at once.
+        ServiceError: 400 cut off or damaged, 408 too slow, 413 too large, 415 an unknown encoding,
+            429 or 503 too much at once.
     """
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip", ""):
-        raise ServiceError(415, "unknown_encoding", "Bodies are sent as they are, or as gzip.")
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity", "zstd", *_ZLIB_BITS):
+        message = "Bodies are sent as they are, or as gzip, deflate or zstd."
+        raise ServiceError(415, "unknown_encoding", message)
     stated = request.headers.get("content-length", "")
     if stated.isdigit() and int(stated) > max_bytes:
         raise too_large(max_bytes)
@@ -243,12 +246,12 @@ async def read_body(
         ) from None
     except ClientDisconnect:
         raise ServiceError(400, "cut_off", "The connection ended within the body.") from None
-    if encoding != "gzip":
+    if encoding in ("", "identity"):
         return body
     limit = min(max_bytes, max(_RATIO_FREE_BYTES, len(body) * max_ratio))
     claim.grow(min(limit, max(len(body) * 8, _LEAST_DECOMPRESSED_BYTES)))  # about what it will take
     # A few kilobytes may take the event loop long enough that others notice.
-    return await asyncio.to_thread(decompressed, body, limit)
+    return await asyncio.to_thread(decompressed, body, encoding, limit)
 
 
 async def _received(request: Request, claim: Claim, max_bytes: int) -> bytes:
@@ -262,39 +265,55 @@ async def _received(request: Request, claim: Claim, max_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def decompressed(body: bytes, limit: int) -> bytes:
-    """Return the content of gzip, of one member or several.
+def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
+    """Return the content of a body in gzip, deflate or zstd, of one member (frame) or several.
 
     Raises:
-        ServiceError: 413 more than ``limit`` bytes, 400 no sound gzip, or one that is made to take
-            long.
+        ServiceError: 413 more than ``limit`` bytes, 400 damaged, or made to take long.
     """
-    pieces, left, position, members = list[bytes](), limit, 0, 0
-    end = time.monotonic() + _MAX_DECOMPRESSION_SECONDS
-    while position < len(body):
-        member, members = zlib.decompressobj(_GZIP), members + 1
-        if members > _MAX_MEMBERS:
-            raise _damaged(f"it has more than {_MAX_MEMBERS} members")
-        while not member.eof:
-            part = body[position : position + _PIECE_BYTES]
-            if not part:
-                raise _damaged("its end is missing")
-            if time.monotonic() > end:
-                raise _damaged(f"it takes more than {_MAX_DECOMPRESSION_SECONDS:g} seconds")
-            try:
-                piece = member.decompress(part, left + 1)
-            except zlib.error as error:
-                raise _damaged(str(error)) from None
+    pieces, left = list[bytes](), limit
+    found = _zstd(body) if encoding == "zstd" else _zlib(body, encoding, limit + 1)
+    try:
+        for piece in _in_time(found):
             left -= len(piece)
             if left < 0:
                 raise too_large(limit)
             pieces.append(piece)
-            position += len(part) - len(member.unused_data)
+    except (ValueError, OSError, zlib.error) as error:
+        message = f"The body is no sound {encoding}: {error}."
+        raise ServiceError(400, "damaged", message) from None
     return b"".join(pieces)
 
 
-def _damaged(reason: str) -> ServiceError:
-    return ServiceError(400, "damaged", f"The body is no sound gzip: {reason}.")
+def _in_time(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    end = time.monotonic() + _MAX_DECOMPRESSION_SECONDS
+    for piece in pieces:
+        if time.monotonic() > end:
+            raise ValueError(f"it takes more than {_MAX_DECOMPRESSION_SECONDS:g} seconds")
+        yield piece
+
+
+def _zlib(body: bytes, encoding: str, most_bytes: int) -> Iterator[bytes]:
+    """Yield the content in pieces, each of at most ``most_bytes``, up to a first such one."""
+    position, members = 0, 0
+    while position < len(body):
+        member, members = zlib.decompressobj(_ZLIB_BITS[encoding]), members + 1
+        if members > _MAX_MEMBERS:
+            raise ValueError(f"it has more than {_MAX_MEMBERS} members")
+        while not member.eof:
+            part = body[position : position + _PIECE_BYTES]
+            if not part:
+                raise ValueError("its end is missing")
+            yield member.decompress(part, most_bytes)
+            position += len(part) - len(member.unused_data)
+
+
+def _zstd(body: bytes) -> Iterator[bytes]:
+    import pyarrow as pa  # slow to import, and rarely needed
+
+    with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
 
 
 _CLOSE = {"Connection": "close"}
