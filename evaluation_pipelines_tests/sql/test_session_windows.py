@@ -15,81 +15,126 @@ from evaluation_pipelines_tests.builders import (
 )
 from evaluation_pipelines_tests.sql.session_queries import (
     attributions,
-    calls,
     only_window,
     session_rows,
     windows,
 )
 
-
-def test_a_session_is_one_baseline_window() -> None:
-    window = only_window([prompt(0), tool(5), event("hook", 9)])
-
-    assert window["session_key"] == "s1#baseline-1"
-    assert (window["masque"], window["attribution"]) == (None, "baseline")
-    assert (window["started_at"], window["ended_at"]) == (at(0), at(9))
+Windows = dict[str, tuple[str, int, float, float]]
+"""Attribution, calls, first and last second by key."""
 
 
-def test_sessions_with_the_same_id_in_two_organizations_are_two() -> None:
-    rows = [prompt(0), tool(1), prompt(5, organization_id="other")]
+def seen(rows: list[Row]) -> Windows:
+    return {
+        key: (
+            row["attribution"],
+            row["total_tools"],
+            (row["started_at"] - at(0)).total_seconds(),
+            (row["ended_at"] - at(0)).total_seconds(),
+        )
+        for key, row in windows(rows).items()
+    }
 
-    assert [
-        (row["organization_id"], row["session_key"], row["total_tools"])
-        for row in session_rows(rows)
-    ] == [("default", "s1#baseline-1", 1), ("other", "s1#baseline-1", 0)]
+
+def by_attribute(masques: str) -> list[Row]:
+    """A call each second; a space names no masque."""
+    return [tool(second, masque=name.strip() or None) for second, name in enumerate(masques)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([prompt(0), tool(5), event("hook", 9)], {"baseline-1": ("baseline", 1, 0, 9)}),
+        ([prompt(0), don(None, 1), tool(2)], {"baseline-1": ("baseline", 1, 0, 2)}),
+        # By attribute: a window for each run of the same. Events without it go with those before,
+        # the first ones with those after.
+        ([prompt(0), tool(1, masque="A"), prompt(2), tool(3, masque="A"), tool(4)],
+         {"a-1": ("clean", 3, 0, 4)}),
+        (by_attribute("AABAA"), {"a-1": ("mixed", 2, 0, 1), "b-1": ("mixed", 1, 2, 2),
+                                 "a-2": ("mixed", 2, 3, 4)}),
+        (by_attribute(" A  B "), {"a-1": ("mixed", 4, 0, 3), "b-1": ("mixed", 2, 4, 5)}),
+        ([tool(0), doff(1, "B")], {"baseline-1": ("baseline", 1, 0, 0)}),
+        # At one time by sequence; the one without a sequence comes last and follows B.
+        ([tool(0), tool(0, masque="B", sequence=2), tool(0, masque="A", sequence=1)],
+         {"a-1": ("mixed", 1, 0, 0), "b-1": ("mixed", 2, 0, 0)}),
+        # A don wins over attributes in the whole session.
+        ([prompt(0, masque="A"), tool(1, masque="A"), don("B", 5), tool(6, masque="A")],
+         {"baseline-1": ("remainder", 1, 0, 1), "b-1": ("clean", 1, 5, 6)}),
+        ([prompt(0), don("baseline", 1), tool(2)],
+         {"baseline-1": ("remainder", 0, 0, 0), "baseline-2": ("clean", 1, 1, 2)}),
+        # A window ends at its doff, before the next don, or at the last event; what is put on
+        # before the first event is worn from that on.
+        ([event("hook", 0), don("A", 1), tool(2), tool(4), doff(6)], {"a-1": ("clean", 2, 1, 6)}),
+        ([tool(0), don("A", 1), tool(2), tool(4), don("B", 7), tool(8), tool(9)],
+         {"baseline-1": ("remainder", 1, 0, 0), "a-1": ("mixed", 2, 1, 4),
+          "b-1": ("mixed", 2, 7, 9)}),
+        ([don("A", -60), prompt(0), tool(5)], {"a-1": ("clean", 1, 0, 5)}),
+        # At the time of a don an event is of the new window, at that of a doff of the closing one,
+        # and of the next if one is put on then.
+        ([tool(0), tool(5, sequence=1), don("A", 5), tool(6)],
+         {"baseline-1": ("remainder", 1, 0, 0), "a-1": ("clean", 2, 5, 6)}),
+        ([don("A", 0), tool(1), doff(5), tool(5), tool(6)],
+         {"a-1": ("clean", 2, 1, 5), "baseline-1": ("remainder", 1, 6, 6)}),
+        ([don("A", 0), tool(1), doff(5, "A"), don("B", 5), tool(5), tool(6)],
+         {"a-1": ("mixed", 1, 1, 5), "b-1": ("mixed", 2, 5, 6)}),
+        # Windows without events are dropped and count for nothing.
+        ([tool(0), don("A", 1), doff(2), don("B", 3), tool(4), don("C", 5)],
+         {"baseline-1": ("remainder", 1, 0, 0), "b-1": ("clean", 1, 3, 4)}),
+        ([event("hook", 0), don("A", 1), doff(2), event("hook", 3)],
+         {"baseline-1": ("baseline", 0, 0, 3)}),
+        # After the doff of an inner masque the outer one is worn again: work at 30 and 40 is of O1.
+        ([don("O1", 5), doff(45, "O1"), don("O2", 15), doff(25, "O2"),
+          tool(10), tool(20), tool(30), tool(40)],
+         {"o1-1": ("mixed", 1, 10, 10), "o2-1": ("mixed", 1, 15, 25),
+          "o1-2": ("mixed", 2, 25, 45)}),
+    ],
+)  # fmt: skip
+def test_a_session_has_a_window_for_each_masque_that_did_something(
+    rows: list[Row], expected: Windows
+) -> None:
+    assert seen(rows) == {f"s1#{key}": value for key, value in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([prompt(0), tool(1), prompt(5, organization_id="other")],
+         [("default", "s1#baseline-1", 1), ("other", "s1#baseline-1", 0)]),
+        # A line of attribution is for every organization with the session, a record for its own.
+        ([tool(1), tool(2, organization_id="other"), don("A", 0), tool(3, session_id="s2")],
+         [("default", "s1#a-1", 1), ("default", "s2#baseline-1", 1), ("other", "s1#a-1", 1)]),
+        ([tool(1), tool(2, organization_id="other"), don("A", 0, organization_id="other")],
+         [("default", "s1#baseline-1", 1), ("other", "s1#a-1", 1)]),
+    ],
+)  # fmt: skip
+def test_sessions_of_two_organizations_are_two(
+    rows: list[Row], expected: list[tuple[str, str, int]]
+) -> None:
+    names = ("organization_id", "session_key", "total_tools")
+    assert [tuple(row[name] for name in names) for row in session_rows(rows)] == expected
+
+
+def test_the_facts_of_windows_by_attribute_by_don_and_without() -> None:
+    names = ("masque", "prompts", "explicit_end", "duration_s", "active_s")
+
+    def facts(rows: list[Row]) -> list[tuple[object, ...]]:
+        return [tuple(row[name] for name in names) for row in windows(rows).values()]
+
+    assert facts([prompt(0), tool(5)]) == [(None, 1, False, 5.0, 5.0)]
+    by_it = [prompt(0), tool(1, masque="A"), prompt(2)]
+    assert facts(by_it) == [("A", 2, False, 2.0, 2.0)]
+    assert facts([don("A", -60), prompt(0), tool(5)]) == [("A", 1, False, 5.0, 5.0)]
+    inner = [don("O1", 5), doff(45, "O1"), don("O2", 15), doff(25, "O2")]
+    found = facts([*inner, tool(10), tool(20), tool(30)])
+    assert [(masque, ended) for masque, _, ended, *_ in found] == [
+        *(("O1", False), ("O2", True), ("O1", True)),
+    ]
 
 
 def test_a_doff_without_any_don_changes_nothing() -> None:
     without = only_window([prompt(0), tool(5)])
 
     assert only_window([prompt(0), tool(5), doff(3), doff(99, "A")]) == without
-
-
-def test_a_don_without_a_name_is_none() -> None:
-    assert attributions([prompt(0), don(None, 1), tool(2)]) == {"s1#baseline-1": "baseline"}
-
-
-def test_one_masque_by_attribute_makes_one_clean_window_of_all_events() -> None:
-    rows = [prompt(0), tool(1, masque="A"), prompt(2), tool(3, masque="A"), tool(4)]
-
-    window = only_window(rows)
-
-    assert window["session_key"] == "s1#a-1"
-    assert (window["masque"], window["attribution"]) == ("A", "clean")
-    assert (window["total_tools"], window["prompts"]) == (3, 2)
-
-
-def test_several_masques_by_attribute_make_one_window_per_run_of_the_same() -> None:
-    rows = [tool(second, masque=masque) for second, masque in enumerate("AABAA")]
-
-    assert calls(rows) == {"s1#a-1": 2, "s1#b-1": 1, "s1#a-2": 2}
-    assert set(attributions(rows).values()) == {"mixed"}
-
-
-def test_events_without_the_attribute_go_with_those_before_and_the_first_with_those_after() -> None:
-    rows = [tool(0), tool(1, masque="A"), tool(2), tool(3), tool(4, masque="B"), tool(5)]
-
-    assert calls(rows) == {"s1#a-1": 4, "s1#b-1": 2}
-
-
-def test_a_window_by_attribute_lasts_from_its_first_to_its_last_event() -> None:
-    rows = [tool(0, masque="A"), tool(4, masque="A"), tool(7, masque="B"), tool(9, masque="B")]
-
-    assert [(row["started_at"], row["ended_at"]) for row in windows(rows).values()] == [
-        (at(0), at(4)),
-        (at(7), at(9)),
-    ]
-
-
-def test_the_masque_of_a_doff_is_no_attribute() -> None:
-    assert attributions([tool(0), doff(1, "B")]) == {"s1#baseline-1": "baseline"}
-
-
-def test_a_don_wins_over_attributes_in_the_whole_session() -> None:
-    rows = [prompt(0, masque="A"), tool(1, masque="A"), don("B", 5), tool(6, masque="A")]
-
-    assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
-    assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
 
 
 @pytest.mark.parametrize(
@@ -151,25 +196,6 @@ def test_events_that_join_a_window_do_not_move_its_times() -> None:
     assert window["duration_s"] == window["active_s"] == 10.0
 
 
-def test_a_session_whose_masques_saw_nothing_keeps_all_its_events() -> None:
-    rows = [event("hook", 0), don("A", 1), doff(2), event("hook", 3)]
-
-    window = only_window(rows)
-
-    assert (window["session_key"], window["attribution"]) == ("s1#baseline-1", "baseline")
-    assert (window["started_at"], window["ended_at"]) == (at(0), at(3))
-
-
-def test_events_at_one_time_are_in_order_of_sequence_and_those_without_one_come_last() -> None:
-    rows = [tool(0), tool(0, masque="B", sequence=2), tool(0, masque="A", sequence=1)]
-
-    # The one that names no masque follows B.
-    assert {key: row["total_tools"] for key, row in windows(rows).items()} == {
-        "s1#a-1": 1,
-        "s1#b-1": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("masque", "slug"),
     [
@@ -200,12 +226,6 @@ def test_two_masques_with_one_slug_are_told_apart_by_number() -> None:
         ("s1#a-b-3", "a b"),
     ]
     assert set(attributions(rows).values()) == {"mixed"}
-
-
-def test_a_masque_called_baseline_and_the_baseline_are_told_apart_by_number() -> None:
-    rows = [prompt(0), don("baseline", 1), tool(2)]
-
-    assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#baseline-2": "clean"}
 
 
 @pytest.mark.parametrize("masque", ["A", "B", "baseline"])
@@ -264,22 +284,13 @@ def test_gaps_are_counted_within_each_run_of_a_process(
 
 
 def test_a_gap_counts_for_the_window_of_the_event_after_it() -> None:
-    rows = [
-        prompt(0, sequence=0),
-        prompt(1, sequence=2),
-        don("A", 2),
-        prompt(3, sequence=5),
-        don("B", 4),
-        prompt(5),
-    ]
+    first = [prompt(0, sequence=0), prompt(1, sequence=2), don("A", 2)]
+    rows = [*first, prompt(3, sequence=5), don("B", 4), prompt(5)]
 
     # 1 is missing before the second prompt, 3 and 4 before the third.
     assert [row["missing_events"] for row in windows(rows).values()] == [1, 2, 0]
-
-
-def test_a_don_record_is_one_of_the_events_that_were_sent() -> None:
+    # A don record is one of the events that were sent.
     rows = [prompt(0, sequence=0), don("A", 1, sequence=1), prompt(2, sequence=2)]
-
     assert [row["missing_events"] for row in windows(rows).values()] == [0, 0]
 
 
@@ -289,118 +300,7 @@ def test_absurd_numbers_stop_nothing() -> None:
     assert only_window(rows)["missing_events"] is None
 
 
-MINUTE = 60
-
-
-def test_a_don_opens_a_window_that_ends_at_its_doff() -> None:
-    rows = [event("hook", 0), don("A", 1), tool(2), tool(4), doff(6)]
-
-    window = only_window(rows)
-
-    assert (window["masque"], window["attribution"]) == ("A", "clean")
-    assert (window["started_at"], window["ended_at"]) == (at(1), at(6))
-
-
-def test_a_window_without_a_doff_ends_before_the_next_don_and_the_last_one_at_the_last_event() -> (
-    None
-):
-    rows = [tool(0), don("A", 1), tool(2), tool(4), don("B", 7), tool(8), tool(9)]
-
-    found = windows(rows)
-
-    assert {key: row["total_tools"] for key, row in found.items()} == {
-        "s1#baseline-1": 1,
-        "s1#a-1": 2,
-        "s1#b-1": 2,
-    }
-    assert (found["s1#a-1"]["started_at"], found["s1#a-1"]["ended_at"]) == (at(1), at(4))
-    assert (found["s1#b-1"]["started_at"], found["s1#b-1"]["ended_at"]) == (at(7), at(9))
-
-
-def test_after_the_doff_of_an_inner_masque_the_outer_one_is_worn_again() -> None:
-    """Work at 10:30 and 10:40 is of O1, worn from 10:05 to 10:45; O2 from 10:15 to 10:25."""
-    rows = [
-        *(don("O1", 5 * MINUTE), doff(45 * MINUTE, "O1")),
-        *(don("O2", 15 * MINUTE), doff(25 * MINUTE, "O2")),
-        *(tool(10 * MINUTE), tool(20 * MINUTE), tool(30 * MINUTE), tool(40 * MINUTE)),
-    ]
-
-    found = windows(rows)
-
-    assert {key: row["total_tools"] for key, row in found.items()} == {
-        "s1#o1-1": 1,
-        "s1#o2-1": 1,
-        "s1#o1-2": 2,
-    }
-    assert [row["explicit_end"] for row in found.values()] == [False, True, True]
-    again = found["s1#o1-2"]
-    assert (again["started_at"], again["ended_at"]) == (at(25 * MINUTE), at(45 * MINUTE))
-    assert {row["attribution"] for row in found.values()} == {"mixed"}
-
-
-def test_an_event_at_the_time_of_a_don_belongs_to_the_new_window() -> None:
-    rows = [tool(0), tool(5, sequence=1), don("A", 5), tool(6)]
-
-    assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 2}
-
-
-def test_an_event_at_the_time_of_a_doff_belongs_to_the_closing_window() -> None:
-    rows = [don("A", 0), tool(1), doff(5), tool(5), tool(6)]
-
-    assert calls(rows) == {"s1#a-1": 2, "s1#baseline-1": 1}
-
-
-def test_an_event_when_one_is_taken_off_and_the_next_put_on_belongs_to_the_next() -> None:
-    rows = [don("A", 0), tool(1), doff(5, "A"), don("B", 5), tool(5), tool(6)]
-
-    found = windows(rows)
-
-    assert {key: row["total_tools"] for key, row in found.items()} == {"s1#a-1": 1, "s1#b-1": 2}
-    assert found["s1#a-1"]["ended_at"] == at(5)
-
-
-def test_windows_without_events_are_dropped_and_count_for_nothing() -> None:
-    rows = [tool(0), don("A", 1), doff(2), don("B", 3), tool(4), don("C", 5)]
-
-    assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
-
-
 def test_an_attribution_line_without_telemetry_is_no_session() -> None:
     rows = [don("A", 0), doff(5), don("B", 0, organization_id="default", session_id="s2")]
 
     assert session_rows(rows) == []
-
-
-def test_an_attribution_line_applies_to_every_organization_with_the_session() -> None:
-    rows = [
-        tool(1),
-        tool(2, organization_id="other"),
-        don("A", 0),
-        tool(3, session_id="s2"),
-    ]
-
-    assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
-        ("default", "s1#a-1"),
-        ("default", "s2#baseline-1"),
-        ("other", "s1#a-1"),
-    ]
-
-
-def test_a_don_record_applies_to_its_own_organization() -> None:
-    rows = [
-        tool(1),
-        tool(2, organization_id="other"),
-        don("A", 0, organization_id="other"),
-    ]
-
-    assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
-        ("default", "s1#baseline-1"),
-        ("other", "s1#a-1"),
-    ]
-
-
-def test_a_don_before_the_first_event_opens_at_the_first_event() -> None:
-    window = only_window([don("A", -60), prompt(0), tool(5)])
-
-    assert (window["masque"], window["started_at"]) == ("A", at(0))
-    assert window["duration_s"] == window["active_s"] == 5.0

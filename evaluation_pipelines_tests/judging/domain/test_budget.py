@@ -32,26 +32,27 @@ class Unpriced:
         return None
 
 
-def test_a_cost_is_the_sum_of_tokens_times_their_prices() -> None:
-    price = Price(input_usd_per_mtok=2.0, output_usd_per_mtok=8.0, cached_usd_per_mtok=0.5)
-
-    # (1,000 * 2 + 4,000 * 0.5 + 300 * 8) / 1,000,000 = (2,000 + 2,000 + 2,400) / 1,000,000
-    assert price.cost_usd(Usage(1_000, 4_000, 300)) == pytest.approx(0.0064)
+ALL, NO_CACHE = Price(2.0, 8.0, 0.5), Price(2.0, 8.0)
 
 
-def test_prices_are_per_million_tokens() -> None:
-    assert Price(2.0, 8.0).cost_usd(Usage(1_000_000, 0, 0)) == 2.0
-    assert Price(2.0, 8.0).cost_usd(Usage(0, 0, 1_000_000)) == 8.0
-
-
-def test_cached_tokens_without_a_price_cost_as_much_as_input() -> None:
-    # 5,000 tokens at $2 per million
-    assert Price(2.0, 8.0).cost_usd(Usage(1_000, 4_000, 0)) == pytest.approx(0.01)
-    assert Price(2.0, 8.0, 0.0).cost_usd(Usage(1_000, 4_000, 0)) == pytest.approx(0.002)
-
-
-def test_tokens_written_to_the_cache_are_input_and_not_charged_twice() -> None:
-    assert Price(2.0, 8.0).cost_usd(Usage(1_000, 0, 0, 700)) == pytest.approx(0.002)
+@pytest.mark.parametrize(
+    ("price", "usage", "usd"),
+    [
+        # (1,000 * 2 + 4,000 * 0.5 + 300 * 8) / 1,000,000 = (2,000 + 2,000 + 2,400) / 1,000,000
+        (ALL, Usage(1_000, 4_000, 300), 0.0064),
+        (NO_CACHE, Usage(1_000_000, 0, 0), 2.0),
+        (NO_CACHE, Usage(0, 0, 1_000_000), 8.0),
+        # Cached tokens without a price cost as much as input: 5,000 tokens at $2 per million.
+        (NO_CACHE, Usage(1_000, 4_000, 0), 0.01),
+        (Price(2.0, 8.0, 0.0), Usage(1_000, 4_000, 0), 0.002),
+        # Tokens written to the cache are input and not charged twice.
+        (NO_CACHE, Usage(1_000, 0, 0, 700), 0.002),
+    ],
+)
+def test_a_cost_is_the_sum_of_tokens_times_their_prices(
+    price: Price, usage: Usage, usd: float
+) -> None:
+    assert price.cost_usd(usage) == pytest.approx(usd)
 
 
 def test_usage_of_several_calls_adds_up() -> None:
@@ -80,44 +81,33 @@ EXCHANGE = Exchange(
 
 
 @pytest.mark.parametrize(
-    "usage",
+    ("usage", "is_possible"),
     [
-        Usage(2_000, 0, 250),
-        Usage(100, 1_900, 250),
-        Usage(10_000, 0, 1),  # a byte for each token, and a long template of the server
-        Usage(2_000, 0, 1_000),  # the server ignored the limit
-        Usage(2_000, 0, 900, reasoning_tokens=500),
-        Usage(2_000, 0, 30_000, reasoning_tokens=29_750),
-        Usage(2_000, 0, 200_250, reasoning_tokens=200_000),
+        (Usage(2_000, 0, 250), True),
+        (Usage(100, 1_900, 250), True),
+        (Usage(10_000, 0, 1), True),  # a byte for each token, and a long template of the server
+        (Usage(2_000, 0, 1_000), True),  # the server ignored the limit
+        (Usage(2_000, 0, 900, reasoning_tokens=500), True),
+        (Usage(2_000, 0, 30_000, reasoning_tokens=29_750), True),
+        (Usage(2_000, 0, 200_250, reasoning_tokens=200_000), True),
+        # Nothing for text, and more than was sent or allowed.
+        (Usage(0, 0, 0), False),
+        (Usage(2_000, 0, 0), False),
+        (Usage(0, 0, 250), False),
+        (Usage(10_001, 0, 250), False),
+        (Usage(0, 10**9, 250), False),
+        (Usage(2_000, 0, 1_001), False),
+        (Usage(2_000, 0, 10**9), False),
+        (Usage(2_000, 0, 10**9, reasoning_tokens=10**9), False),
+        (Usage(2_000, 0, 200_251, reasoning_tokens=200_001), False),
     ],
 )
-def test_counts_of_such_an_exchange_are_possible(usage: Usage) -> None:
-    assert EXCHANGE.is_possible(usage)
+def test_counts_of_such_an_exchange_are_possible_or_not(usage: Usage, is_possible: bool) -> None:
+    assert EXCHANGE.is_possible(usage) is is_possible
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        Usage(0, 0, 0),
-        Usage(2_000, 0, 0),
-        Usage(0, 0, 250),
-        Usage(10_001, 0, 250),
-        Usage(0, 10**9, 250),
-        Usage(2_000, 0, 1_001),
-        Usage(2_000, 0, 10**9),
-        Usage(2_000, 0, 10**9, reasoning_tokens=10**9),
-        Usage(2_000, 0, 200_251, reasoning_tokens=200_001),
-    ],
-)
-def test_nothing_for_text_and_more_than_was_sent_or_allowed_is_impossible(usage: Usage) -> None:
-    assert not EXCHANGE.is_possible(usage)
-
-
-def test_an_empty_reply_may_have_no_tokens() -> None:
+def test_an_empty_reply_may_have_no_tokens_and_the_estimate_has_none_from_the_cache() -> None:
     assert Exchange(8_000, 2_100, 0, 0, 500).is_possible(Usage(2_000, 0, 0))
-
-
-def test_the_estimate_takes_nothing_from_the_cache() -> None:
     assert EXCHANGE.estimate() == Usage(2_100, 0, 260)
 
 
@@ -161,7 +151,8 @@ def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None
 
     assert (budget.reserved_usd, budget.spent_usd) == (0.0, 0.1)
     assert (first.reserved_usd, first.spent_usd) == (0.0, 0.1)
-    admitted(budget, 0.9)
+    admitted(budget, 0.9).settle(0.9, None)
+    assert budget.spent_usd == 1.0  # a call of unknown cost is booked at its maximum cost
 
 
 def test_a_session_that_alone_exceeds_the_limit_does_not_block_others() -> None:
@@ -173,27 +164,20 @@ def test_a_session_that_alone_exceeds_the_limit_does_not_block_others() -> None:
     assert deferred(budget, 1.0).reason.endswith("$0.0000 spent and $1.0000 reserved")
 
 
-def test_the_number_of_sessions_is_limited() -> None:
+def test_the_number_of_sessions_with_a_call_is_limited() -> None:
     budget = Budget(BudgetLimits(max_sessions=2))
-    admitted(budget, 5.0)
+    unused = admitted(budget, 0.1)
+    unused.close()
+    unused.close()
+    used = admitted(budget, 5.0)
+    used.settle(0.1, 0.0)
+    used.close()
     admitted(budget, None).settle(None, None)
 
     refused = deferred(budget, 0.0)
 
     assert refused.limit is Limit.MAX_SESSIONS
     assert refused.reason == "the run has reached its 2 sessions (max_sessions)"
-
-
-def test_a_session_without_a_call_does_not_count() -> None:
-    budget = Budget(BudgetLimits(max_sessions=1))
-    reservation = admitted(budget, 0.1)
-    reservation.close()
-    reservation.close()
-
-    used = admitted(budget, 0.1)
-    used.settle(0.1, 0.0)
-    used.close()
-    deferred(budget, 0.1)
 
 
 @pytest.mark.parametrize("limits", [BudgetLimits(max_run_usd=5.0), BudgetLimits(max_day_usd=5.0)])
@@ -215,14 +199,6 @@ def test_without_a_limit_on_money_unpriced_calls_are_in_no_sum() -> None:
 
     assert (budget.spent_usd, reservation.spent_usd) == (0.0, 0.0)
     assert (budget.reserved_usd, reservation.reserved_usd) == (0.0, 0.0)
-
-
-def test_a_call_of_unknown_cost_is_booked_at_its_maximum_cost() -> None:
-    budget = Budget(BudgetLimits(max_run_usd=1.0))
-
-    admitted(budget, 0.4).settle(0.4, None)
-
-    assert budget.spent_usd == 0.4
 
 
 def test_a_call_above_its_reservation_is_booked_in_full_and_stops_the_rest() -> None:
@@ -351,42 +327,31 @@ def _step(
         call.settle(None if what == "unknown" else most * share)
 
 
-def test_a_reservation_fits_up_to_the_limit_and_not_a_billionth_above() -> None:
-    reservation = DayReservation(now_usd=0.25, later_usd=0.05, max_day_usd=1.0)
-
-    assert reservation.refusal(0.1 + 0.2 + 0.4) is None  # as floats 0.7000000000000001
-    assert reservation.refusal(0.700000001) == Deferred(
-        Limit.DAY_COST,
-        "up to $0.3000 more does not fit into $1.0000 (max_cost_of_day): $0.7000 spent or reserved "
-        "today by all runs together",
-    )
-
-
 @pytest.mark.parametrize(
-    ("reservation", "others_usd"),
+    ("reservation", "others_usd", "reason"),
     [
-        (DayReservation(5.0), 1e9),  # no limit
-        (DayReservation(0.0, 0.0, 1.0), 2.0),  # the cost is zero
+        (DayReservation(0.25, 0.05, 1.0), 0.1 + 0.2 + 0.4, None),  # as floats 0.7000000000000001
+        (
+            DayReservation(0.25, 0.05, 1.0),
+            0.700000001,
+            "$1.0000 (max_cost_of_day): $0.7000 spent or reserved today by all runs together",
+        ),
+        (DayReservation(0.25, max_day_usd=1.0), 0.75, None),  # without following calls
+        (DayReservation(5.0), 1e9, None),  # no limit
+        (DayReservation(0.0, 0.0, 1.0), 2.0, None),  # the cost is zero
+        (DayReservation(0.6, 0.5, 1.0), 0.0, ", this alone exceeds the limit"),
     ],
 )
-def test_a_reservation_without_cost_or_limit_always_fits(
-    reservation: DayReservation, others_usd: float
+def test_a_reservation_fits_up_to_the_limit_and_not_a_billionth_above(
+    reservation: DayReservation, others_usd: float, reason: str | None
 ) -> None:
-    assert reservation.refusal(others_usd) is None
+    refused = reservation.refusal(others_usd)
 
-
-def test_without_following_calls_only_the_calls_made_now_are_reserved() -> None:
-    reservation = DayReservation(0.25, max_day_usd=1.0)
-
-    assert reservation.total_usd == 0.25
-    assert reservation.refusal(0.75) is None
-
-
-def test_a_reservation_above_the_whole_limit_is_refused_with_that_reason() -> None:
-    refused = DayReservation(0.6, 0.5, 1.0).refusal(0.0)
-
-    assert refused is not None
-    assert refused.reason.endswith(", this alone exceeds the limit")
+    assert (refused is None) is (reason is None)
+    if refused is not None:
+        assert refused.limit is Limit.DAY_COST
+        assert refused.reason.endswith(reason or "")
+    assert DayReservation(0.25, max_day_usd=1.0).total_usd == 0.25
 
 
 def test_the_day_begins_at_midnight_utc_in_any_time_zone() -> None:

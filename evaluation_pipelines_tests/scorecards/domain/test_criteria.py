@@ -53,100 +53,87 @@ def score(name: str, limits: Thresholds | None = None, **columns: object) -> flo
     return found
 
 
+SLOW = Thresholds(response_time_best_s=0, response_time_worst_s=100)
+LAVISH = Thresholds(token_efficiency_best=1, token_efficiency_worst=2)
+MANY = Thresholds(tool_count_best=2, tool_count_worst=4)
+IDLE: dict[str, Any] = {
+    "active_s": 1.0,
+    "total_tools": 0,
+    "output_tokens": 0,
+    "total_tokens": 0,
+    "api_requests": 0,
+    "status": "failed",
+}
+EFFICIENCY = ("response_time", "token_efficiency", "tool_count")
+
+
+def each_of(name: str, limits: Thresholds | None, *rows: tuple[Any, ...]) -> list[Any]:
+    """Return cases of a criterion: its columns in their order, and the expected value."""
+    columns = {
+        "response_time": ("active_s", "prompts"),
+        "token_efficiency": ("output_tokens", "total_tokens"),
+        "tool_count": ("total_tools", "tools_unknown", "prompts"),
+    }[name]
+    return [(name, limits, dict(zip(columns, row, strict=False)), row[-1]) for row in rows]
+
+
 @pytest.mark.parametrize(
-    ("active_s", "prompts", "expected"),
+    ("name", "limits", "columns", "expected"),
     [
-        (20.0, 2, 1.0),  # 10 s a prompt
-        (0.0, 1, 1.0),
-        (130.0, 2, 0.5),  # 65 s a prompt: (120 - 65) / (120 - 10)
-        (42.0, 1, 78 / 110),  # (120 - 42) / 110
-        (240.0, 2, 0.0),  # 120 s a prompt
-        (1e6, 1, 0.0),
-        (65.0, 0, 0.5),  # work after a change of masque: one run
+        *each_of(
+            "response_time", None,
+            (20.0, 2, 1.0),  # 10 s a prompt
+            (0.0, 1, 1.0),
+            (130.0, 2, 0.5),  # 65 s a prompt: (120 - 65) / (120 - 10)
+            (42.0, 1, 78 / 110),  # (120 - 42) / 110
+            (240.0, 2, 0.0),  # 120 s a prompt
+            (1e6, 1, 0.0),
+            (65.0, 0, 0.5),  # work after a change of masque: one run
+            (20.0, None, None),
+        ),
+        *each_of("response_time", SLOW, (25.0, 1, 0.75)),  # (100 - 25) / 100
+        *each_of(
+            "token_efficiency", None,
+            (100, 300, 1.0),  # 100 out for 200 in: 0.5
+            (275, 375, 0.5),  # 2.75 out for each in: (5 - 2.75) / (5 - 0.5)
+            (500, 600, 0.0),  # 5 out for each in
+            (900, 901, 0.0),
+            (0, 0, 1.0),  # no input was needed
+            (0, 50, 1.0),
+            (100, None, None),
+            (None, None, None),
+        ),
+        *each_of("token_efficiency", LAVISH, (150, 250, 0.5)),  # 1.5 for each in: (2 - 1.5) / 1
+        *each_of(
+            "tool_count", None,
+            (0, 0, 1, 1.0),
+            (5, 0, 1, 0.5),  # 1 - 5 / 10
+            (5, 2, 2, 0.65),  # 7 calls for 2 prompts: 1 - 3.5 / 10
+            (20, 0, 2, 0.0),
+            (99, 0, 1, 0.0),
+            (3, 0, 0, 0.7),
+            (4, 0, None, None),
+        ),
+        *each_of("tool_count", MANY, (3, 0, 1, 0.5)),  # (4 - 3) / 2
+        # Without any answer a session is not efficient.
+        *((name, None, IDLE, None) for name in EFFICIENCY),
+        *((name, None, IDLE | {"status": "cancelled"}, None) for name in EFFICIENCY),
+        *((name, None, IDLE | {"api_requests": 1}, 1.0) for name in EFFICIENCY),
+        # Of 1 second, no tokens, and one call of unknown outcome for two prompts.
+        ("response_time", None, IDLE | {"tools_unknown": 1}, 1.0),
+        ("token_efficiency", None, IDLE | {"tools_unknown": 1}, 1.0),
+        ("tool_count", None, IDLE | {"tools_unknown": 1}, 0.95),
+        # What was not measured is unknown, and what is not known as a criterion is in the middle.
+        ("performance.quality", None, {}, None),
+        ("tool_effectiveness", None, {}, None),
+        ("charm", None, {}, 0.5),
     ],
-)
-def test_response_time_falls_from_10_to_120_seconds_a_prompt(
-    active_s: float, prompts: int, expected: float
+)  # fmt: skip
+def test_a_criterion_is_a_share_of_what_can_be_reached(
+    name: str, limits: Thresholds | None, columns: dict[str, Any], expected: float | None
 ) -> None:
-    assert score("response_time", active_s=active_s, prompts=prompts) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["response_time", "tool_count"])
-def test_what_is_taken_for_each_prompt_is_unknown_without_their_number(name: str) -> None:
-    assert score(name, active_s=20.0, total_tools=4, prompts=None) is None
-
-
-@pytest.mark.parametrize(
-    ("tokens_out", "total", "expected"),
-    [
-        (100, 300, 1.0),  # 100 out for 200 in: 0.5
-        (275, 375, 0.5),  # 2.75 out for each in: (5 - 2.75) / (5 - 0.5)
-        (500, 600, 0.0),  # 5 out for each in
-        (900, 901, 0.0),
-        (0, 0, 1.0),  # no input was needed
-        (0, 50, 1.0),
-        (100, None, None),
-        (None, None, None),
-    ],
-)
-def test_token_efficiency_falls_from_a_half_to_5_tokens_out_for_each_in(
-    tokens_out: int | None, total: int | None, expected: float | None
-) -> None:
-    found = score("token_efficiency", output_tokens=tokens_out, total_tokens=total)
+    found = score(name, limits, **columns)
     assert found == (None if expected is None else pytest.approx(expected))
-
-
-@pytest.mark.parametrize(
-    ("known", "unknown", "prompts", "expected"),
-    [
-        (0, 0, 1, 1.0),
-        (5, 0, 1, 0.5),  # 1 - 5 / 10
-        (5, 2, 2, 0.65),  # 7 calls for 2 prompts: 1 - 3.5 / 10
-        (20, 0, 2, 0.0),
-        (99, 0, 1, 0.0),
-        (3, 0, 0, 0.7),
-    ],
-)
-def test_tool_count_falls_to_0_at_10_calls_a_prompt(
-    known: int, unknown: int, prompts: int, expected: float
-) -> None:
-    found = score("tool_count", total_tools=known, tools_unknown=unknown, prompts=prompts)
-    assert found == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["response_time", "token_efficiency", "tool_count"])
-def test_a_session_without_any_answer_is_not_efficient(name: str) -> None:
-    idle: dict[str, Any] = {
-        "active_s": 1.0,
-        "total_tools": 0,
-        "output_tokens": 0,
-        "total_tokens": 0,
-        "api_requests": 0,
-    }
-
-    assert score(name, status="cancelled", **idle) is None
-    assert score(name, status="failed", **idle) is None
-    assert score(name, status="failed", **(idle | {"api_requests": 1})) == 1.0
-    assert score(name, status="failed", **(idle | {"tools_unknown": 1})) is not None
-
-
-def test_thresholds_of_the_profile_count() -> None:
-    limits = Thresholds(
-        response_time_best_s=0,
-        response_time_worst_s=100,
-        token_efficiency_best=1,
-        token_efficiency_worst=2,
-        tool_count_best=2,
-        tool_count_worst=4,
-    )
-
-    # 25 s: (100 - 25) / 100
-    assert score("response_time", limits, active_s=25.0, prompts=1) == pytest.approx(0.75)
-    # 1.5 out for each in: (2 - 1.5) / 1
-    found = score("token_efficiency", limits, output_tokens=150, total_tokens=250)
-    assert found == pytest.approx(0.5)
-    # 3 calls: (4 - 3) / 2
-    assert score("tool_count", limits, total_tools=3, prompts=1) == pytest.approx(0.5)
 
 
 def test_performance_is_a_tenth_and_effectiveness_a_hundredth() -> None:
@@ -158,13 +145,7 @@ def test_performance_is_a_tenth_and_effectiveness_a_hundredth() -> None:
     assert found.row(0) == (0.75, None, 0.62)
 
 
-def test_what_was_not_measured_is_unknown() -> None:
-    assert score("performance.quality") is None
-    assert score("tool_effectiveness") is None
-
-
-def test_an_unknown_criterion_scores_the_midpoint() -> None:
-    assert score("charm") == 0.5
+def test_unknown_criteria_are_named() -> None:
     assert unknown_criteria(profile(criteria=criteria(charm=1, tool_count=1))) == ["charm"]
 
 
@@ -320,42 +301,38 @@ def found(*rows: Row, patterns: tuple[str, ...] = (RM,)) -> list[tuple[object, .
     return triggered(texts, patterns).drop("organization_id").rows()
 
 
-def test_parameters_of_tool_calls_are_searched() -> None:
-    assert found(command("rm -rf build")) == [("s1#baseline-1", True, RM)]
-    assert found(command("rm build")) == [("s1#baseline-1", False, None)]
+SCRIPT = command('cd "build"\nrm\t-rf "C:\\temp\\new"')
 
 
-def test_replies_are_searched() -> None:
-    assert found(reply("I will rm -rf it.")) == [("s1#baseline-1", True, RM)]
-
-
-def test_texts_that_the_agent_only_read_are_not_searched() -> None:
-    rows = (
-        prompt(0, content="please rm -rf everything"),
-        tool(1, content="rm -rf was found in the README", tool_parameters='{"path": "README"}'),
-    )
-
-    assert found(*rows) == [("s1#baseline-1", False, None)]
+@pytest.mark.parametrize(
+    ("rows", "patterns", "by"),
+    [
+        # Parameters and replies are searched, what the agent only read is not.
+        ([command("rm -rf build")], [RM], RM),
+        ([command("rm build")], [RM], None),
+        ([reply("I will rm -rf it.")], [RM], RM),
+        ([prompt(0, content="please rm -rf everything"),
+          tool(1, content="rm -rf was found", tool_parameters='{"path": "README"}')], [RM], None),
+        # The first pattern in the list is named, not the first in the text.
+        ([command("git push --force", 1), command("rm -rf build", 2)],
+         ["never", RM, "--force"], RM),
+        # Text is searched without its JSON escapes: a backslash and an n are no line break.
+        ([SCRIPT], [r"\nrm\s"], r"\nrm\s"),
+        ([SCRIPT], ['"build"'], '"build"'),
+        ([SCRIPT], [r"temp\n"], None),
+        ([SCRIPT], [r"temp\\new"], r"temp\\new"),
+        # It takes exponential time in engines that backtrack.
+        ([reply("a" * 100_000)], [r"(a+)+$", r"(a|aa)+b"], r"(a+)+$"),
+    ],
+)  # fmt: skip
+def test_what_an_agent_wrote_is_searched(
+    rows: list[Row], patterns: list[str], by: str | None
+) -> None:
+    assert found(*rows, patterns=tuple(patterns)) == [("s1#baseline-1", by is not None, by)]
 
 
 def test_without_any_text_nothing_is_known() -> None:
     assert found(prompt(0, content="rm -rf"), tool(1)) == []
-
-
-def test_the_first_pattern_in_the_list_is_named_not_the_first_in_the_text() -> None:
-    rows = (command("git push --force", 1), command("rm -rf build", 2))
-
-    assert found(*rows, patterns=("never", RM, "--force")) == [("s1#baseline-1", True, RM)]
-
-
-def test_text_is_searched_without_its_json_escapes() -> None:
-    script = 'cd "build"\nrm\t-rf "C:\\temp\\new"'
-
-    assert found(command(script), patterns=(r"\nrm\s",)) == [("s1#baseline-1", True, r"\nrm\s")]
-    assert found(command(script), patterns=('"build"',)) == [("s1#baseline-1", True, '"build"')]
-    # A backslash and an n in the text are no line break.
-    assert found(command(script), patterns=(r"temp\n",)) == [("s1#baseline-1", False, None)]
-    assert found(command(script), patterns=(r"temp\\new",))[0][1] is True
 
 
 def test_in_a_session_of_several_windows_a_text_is_of_the_window_of_its_event() -> None:
@@ -377,11 +354,6 @@ def test_sessions_of_two_organizations_with_one_id_are_apart() -> None:
         ("default", "s1#baseline-1", False, None),
         ("other", "s1#baseline-1", True, RM),
     ]
-
-
-def test_a_pattern_that_backtracks_exponentially_elsewhere_is_fast() -> None:
-    # Takes exponential time in engines that backtrack.
-    assert found(reply("a" * 100_000), patterns=(r"(a+)+$", r"(a|aa)+b"))[0][1] is True
 
 
 @pytest.mark.parametrize(

@@ -94,231 +94,160 @@ def evaluated(
     return row
 
 
-def outcome(row: Row) -> tuple[Any, ...]:
-    return row["effective_100"], row["effective_source"], row["colour"], row["passed"]
-
-
 JUDGED = result(total_score=30.0)
 
 
-def test_a_live_override_comes_first() -> None:
-    row = evaluated(cards=[card(8)], overriding=[said(7, 20)], judged=[JUDGED])
-
-    assert outcome(row) == (20, "override", "red", False)
-    assert (row["override_id"], row["override_100"], row["scorecard_100"]) == ("7", 20, 80)
-    assert row["confidence"] == 1
-    # Without the person: the card.
-    assert (row["automatic_100"], row["automatic_source"]) == (80, "scorecard")
-
-
-@pytest.mark.parametrize(
-    ("given", "score", "source"),
-    [
-        ({"cards": [card(8)]}, 80, "scorecard"),
-        ({"judged": [JUDGED]}, 30, "judge"),
-        ({}, 60, "composite"),
-        ({"composite": None, "status": "failed"}, 0, "status"),
-        ({"composite": None}, None, "none"),
-        ({"ended": False}, None, "none"),
-        ({"cards": [card(8)], "excluded_by": "robots"}, None, "none"),
-    ],
+TWO = registry(
+    profile(),
+    profile(id="q", method="llm", rubric="agent-methodology", match_labels=["simple"]),
 )
-def test_the_automatic_score_is_the_one_without_overrides(
-    given: dict[str, Any], score: float | None, source: str
-) -> None:
-    for overriding in ([], [said(1, 20)]):
-        row = evaluated(overriding=overriding, **given)
-        assert (row["automatic_100"], row["automatic_source"]) == (score, source)
-
-
-def test_a_session_that_a_rule_excludes_has_no_score() -> None:
-    row = evaluated(
-        cards=[card(8)], overriding=[said(7, 20)], judged=[JUDGED], excluded_by="robots"
-    )
-
-    assert outcome(row) == (None, "none", "not scored", None)
-    assert (row["card_id"], row["reason"]) == (None, "left out by the rule robots")
-    assert (row["scorecard_100"], row["override_100"]) == (80, 20)  # both stay readable
-
-
-def test_then_the_card_of_the_best_match() -> None:
-    row = evaluated(cards=[card(8)], judged=[JUDGED])
-
-    assert outcome(row) == (80, "scorecard", "green", True)
-    assert (row["card_id"], row["profile_id"], row["profile_version"]) == ("card", "p", 1)
-    assert (row["confidence"], row["reason"]) == (0.9, None)
-
-
-def test_then_the_total_of_the_judge() -> None:
-    row = evaluated(judged=[JUDGED])
-
-    assert outcome(row) == (30, "judge", "red", False)
-    assert row["confidence"] is None
-
-
-def two_profiles() -> Registry:
-    """Of which q is the best match by labels: it lists the label, p is for all."""
-    return registry(
-        profile(),
-        profile(id="q", method="llm", rubric="agent-methodology", match_labels=["simple"]),
-    )
-
-
-def test_a_profile_that_cannot_score_does_not_stand_in_the_way_of_one_that_did() -> None:
-    why = [("default", "s1#baseline-1", "q", "no judge endpoint")]
-    row = evaluated(known=two_profiles(), cards=[card(8)], unscored=why)
-    assert outcome(row) == (80, "scorecard", "green", True)
-    assert (row["profile_id"], row["card_id"]) == ("p", "card")
-    assert row["reason"] == "p counts until q scores it: no judge endpoint"
-
-    both = [card(8), card(2, profile_id="q", card_id="of q")]
-    row = evaluated(known=two_profiles(), cards=both)
-    assert (row["profile_id"], row["effective_100"], row["reason"]) == ("q", 20, None)
-    placeholder = [card(8), card(5, profile_id="q", fallback=True)]
-    assert evaluated(known=two_profiles(), cards=placeholder)["profile_id"] == "p"
-
-
-def test_an_override_counts_for_the_profile_that_has_a_card() -> None:
-    of_q = said(1, 30, profile_id="q")  # the best match by labels
-    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[of_q])
-    assert (row["profile_id"], row["effective_100"]) == ("p", 80)
-    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[said(1, 30)])
-    assert (row["profile_id"], row["effective_100"]) == ("p", 30)
-    row = evaluated(known=two_profiles(), overriding=[of_q])
-    assert (row["profile_id"], row["effective_100"], row["effective_source"]) == (
-        *("q", 30, "override"),
-    )
-
-
-def test_without_any_card_the_best_match_is_the_one_by_labels() -> None:
-    row = evaluated(known=two_profiles())
-    assert (row["profile_id"], row["effective_source"]) == ("q", "composite")
-
-
-def test_then_ten_times_the_composite() -> None:
-    assert outcome(evaluated()) == (60, "composite", "yellow", True)
-
-
-@pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_a_session_without_a_result_does_not_pass_by_an_automatic_score(status: str) -> None:
-    assert outcome(evaluated(status=status)) == (60, "composite", "yellow", False)
-
-
-def test_then_nothing_but_failure_is_0() -> None:
-    assert outcome(evaluated(composite=None, status="failed")) == (0, "status", "red", False)
+"""Of which q is the best match by labels: it lists the label, p is for all."""
 
 
 NO_CALLS: Row = {"status": "failed", "composite": None, "tools_ok": 0, "tools_failed": 0}
+PRAISED: Row = NO_CALLS | {"judged": [result(total_score=77.0)]}
+OPS = registry(profile(match_labels=["ops"]))
+CARD = [card(8)]
 
 
-@pytest.mark.parametrize("praise", [{"cards": [card(8)]}, {"judged": [result(total_score=77.0)]}])
-def test_a_session_that_failed_before_any_tool_call_is_0_whatever_a_judge_says(praise: Row) -> None:
-    row = evaluated(**(NO_CALLS | praise))
-    assert outcome(row) == (0, "status", "red", False)
-    assert (row["automatic_100"], row["quality_risk"]) == (0, True)
-    assert row["reason"] == "it failed before any tool call, which counts as 0"
-
-    assert outcome(evaluated(**(NO_CALLS | praise), overriding=[said(9, 60)]))[:2] == (
-        *(60, "override"),
-    )
-    for worked in ({"tools_failed": 1}, {"tools_unknown": 1}, {"status": "completed"}):
-        assert evaluated(**(NO_CALLS | praise | worked))["effective_source"] != "status"
-
-
-def test_without_any_source_there_is_no_score() -> None:
-    row = evaluated(composite=None)
-
-    assert outcome(row) == (None, "none", "not scored", None)
-    assert (row["quality_risk"], row["confidence"]) == (None, None)
+def unscored(profile_id: str, why: str) -> list[tuple[str, ...]]:
+    return [("default", "s1#baseline-1", profile_id, why)]
 
 
 @pytest.mark.parametrize(
-    "useless",
+    ("given", "score", "source", "colour", "passed", "more"),
     [
-        {"content_hash": "older"},
-        {"fallback": True},
-        {"profile_id": "q"},
-        {"profile_version": 2},
-        {"organization_id": "other"},
+        # A live override comes first; without the person it would be the card.
+        (
+            {"cards": CARD, "overriding": [said(7, 20)], "judged": [JUDGED]},
+            20, "override", "red", False,
+            {"override_id": "7", "override_100": 20, "scorecard_100": 80, "confidence": 1,
+             "automatic_100": 80, "automatic_source": "scorecard"},
+        ),
+        # Then the card of the best match,
+        (
+            {"cards": CARD, "judged": [JUDGED]}, 80, "scorecard", "green", True,
+            {"card_id": "card", "profile_id": "p", "profile_version": 1, "confidence": 0.9,
+             "reason": None, "automatic_100": 80},
+        ),
+        *(
+            ({"cards": [card(8, **useless)]}, 60, "composite", "yellow", True, {})
+            for useless in (
+                {"content_hash": "older"}, {"fallback": True}, {"profile_id": "q"},
+                {"profile_version": 2}, {"organization_id": "other"},
+            )
+        ),
+        *(  # a stale override and one of another profile do not count
+            ({"cards": CARD, "overriding": [said(1, 20, **useless)]},
+             80, "scorecard", "green", True, {"override_id": None})
+            for useless in ({"content_hash": "older"}, {"profile_id": "q"})
+        ),
+        # then the total of the judge, the newest of this content,
+        ({"judged": [JUDGED]}, 30, "judge", "red", False,
+         {"confidence": None, "automatic_100": 30, "automatic_source": "judge"}),
+        (
+            {"judged": [JUDGED, result(total_score=90.0,
+                                       completed_at=REGISTERED_AT - timedelta(days=1))]},
+            30, "judge", "red", False, {},
+        ),
+        ({"judged": [result(content_hash="older")]}, 60, "composite", "yellow", True, {}),
+        # then ten times the composite, by which a session without a result does not pass,
+        ({}, 60, "composite", "yellow", True, {"automatic_source": "composite"}),
+        ({"overriding": [said(1, 20)]}, 20, "override", "red", False,
+         {"automatic_100": 60, "automatic_source": "composite"}),
+        ({"status": "failed"}, 60, "composite", "yellow", False, {}),
+        ({"status": "cancelled"}, 60, "composite", "yellow", False, {}),
+        # then nothing: but failure is 0.
+        ({"composite": None, "status": "failed"}, 0, "status", "red", False,
+         {"automatic_100": 0, "automatic_source": "status"}),
+        ({"composite": None}, None, "none", "not scored", None,
+         {"quality_risk": None, "confidence": None, "automatic_source": "none"}),
+        # One that failed before any tool call is 0, whatever a judge says; a person may differ.
+        (PRAISED, 0, "status", "red", False,
+         {"automatic_100": 0, "quality_risk": True,
+          "reason": "it failed before any tool call, which counts as 0"}),
+        (NO_CALLS | {"cards": CARD}, 0, "status", "red", False, {"quality_risk": True}),
+        (PRAISED | {"overriding": [said(9, 60)]}, 60, "override", "yellow", True, {}),
+        (PRAISED | {"tools_failed": 1}, 77, "judge", "green", False, {}),
+        (PRAISED | {"tools_unknown": 1}, 77, "judge", "green", False, {}),
+        (PRAISED | {"status": "completed"}, 77, "judge", "green", True, {}),
+        # What a rule excludes has no score; those that it had stay readable.
+        (
+            {"cards": CARD, "overriding": [said(7, 20)], "judged": [JUDGED], "excluded_by": "bots"},
+            None, "none", "not scored", None,
+            {"card_id": None, "reason": "left out by the rule bots", "scorecard_100": 80,
+             "override_100": 20, "automatic_100": None, "automatic_source": "none"},
+        ),
+        # One that has not ended has none but those of its present content, which an event
+        # without content reopened.
+        ({"ended": False}, None, "none", "not scored", None,
+         {"reason": NOT_ENDED, "automatic_source": "none"}),
+        ({"ended": False, "status": "failed"}, None, "none", "not scored", None, {}),
+        ({"ended": False, "overriding": [said(1, 20)]}, 20, "override", "red", False, {}),
+        ({"ended": False, "cards": CARD}, 80, "scorecard", "green", True, {}),
+        ({"ended": False, "judged": [JUDGED]}, 30, "judge", "red", False, {}),
+        # Without a card it says why.
+        ({"unscored": unscored("p", "the judge failed: refused")}, 60, "composite", "yellow", True,
+         {"reason": "the judge failed: refused"}),
+        ({"known": OPS}, 60, "composite", "yellow", True,
+         {"reason": NO_PROFILE, "profile_id": None}),
+        # A profile that cannot score does not stand in the way of one that did.
+        (
+            {"known": TWO, "cards": CARD, "unscored": unscored("q", "no judge endpoint")},
+            80, "scorecard", "green", True,
+            {"profile_id": "p", "card_id": "card",
+             "reason": "p counts until q scores it: no judge endpoint"},
+        ),
+        ({"known": TWO, "cards": [card(8), card(2, profile_id="q", card_id="of q")]},
+         20, "scorecard", "red", False, {"profile_id": "q", "reason": None}),
+        ({"known": TWO, "cards": [card(8), card(5, profile_id="q", fallback=True)]},
+         80, "scorecard", "green", True, {"profile_id": "p"}),
+        ({"known": TWO}, 60, "composite", "yellow", True, {"profile_id": "q"}),
+        # An override counts for the profile that has a card.
+        ({"known": TWO, "cards": CARD, "overriding": [said(1, 30, profile_id="q")]},
+         80, "scorecard", "green", True, {"profile_id": "p"}),
+        ({"known": TWO, "cards": CARD, "overriding": [said(1, 30)]},
+         30, "override", "red", False, {"profile_id": "p"}),
+        ({"known": TWO, "overriding": [said(1, 30, profile_id="q")]},
+         30, "override", "red", False, {"profile_id": "q"}),
+        # Colors and passing at their limits.
+        *(
+            ({"cards": [card(score)]}, pytest.approx(10 * score), "scorecard", colour, passed, {})
+            for score, colour, passed in (
+                (0.0, "red", False), (4.9999, "red", False), (5.0, "yellow", True),
+                (7.4999, "yellow", True), (7.5, "green", True), (10.0, "green", True),
+            )
+        ),
     ],
-)
-def test_other_cards_do_not_count(useless: Row) -> None:
-    assert evaluated(cards=[card(8, **useless)])["effective_source"] == "composite"
-
-
-@pytest.mark.parametrize("useless", [{"content_hash": "older"}, {"profile_id": "q"}])
-def test_a_stale_override_and_one_of_another_profile_do_not_count(useless: Row) -> None:
-    row = evaluated(cards=[card(8)], overriding=[said(1, 20, **useless)])
-
-    assert outcome(row) == (80, "scorecard", "green", True)
-    assert row["override_id"] is None
-
-
-def test_a_judge_of_older_content_does_not_count() -> None:
-    older = result(content_hash="older")
-
-    assert evaluated(judged=[older])["effective_source"] == "composite"
-
-
-def test_a_session_that_has_not_ended_has_no_score() -> None:
-    for status in ("completed", "failed"):
-        row = evaluated(ended=False, status=status)
-        assert outcome(row) == (None, "none", "not scored", None)
-        assert row["reason"] == NOT_ENDED
-
-
-def test_scores_of_its_current_content_count_before_it_has_ended() -> None:
-    """A late event without content reopened the session; its scores are still valid."""
-    assert evaluated(ended=False, overriding=[said(1, 20)])["effective_source"] == "override"
-    assert evaluated(ended=False, cards=[card(8)])["effective_source"] == "scorecard"
-    assert evaluated(ended=False, judged=[JUDGED])["effective_source"] == "judge"
-
-
-def test_without_a_card_it_says_why() -> None:
-    why = [("default", "s1#baseline-1", "p", "the judge failed: refused")]
-    assert evaluated(unscored=why)["reason"] == "the judge failed: refused"
-    unmatched = evaluated(known=registry(profile(match_labels=["ops"])))
-    assert (unmatched["reason"], unmatched["profile_id"]) == (NO_PROFILE, None)
+)  # fmt: skip
+def test_the_first_source_there_is_counts(
+    given: Row, score: Any, source: str, colour: str, passed: bool | None, more: Row
+) -> None:
+    expected = {"effective_100": score, "effective_source": source, "colour": colour}
+    expected |= {"passed": passed} | more
+    row = evaluated(**given)
+    assert {name: row[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("score", "colour", "passed"),
+    ("given", "fraction", "is_risk"),
     [
-        (0.0, "red", False),
-        (4.9999, "red", False),
-        (5.0, "yellow", True),
-        (7.4999, "yellow", True),
-        (7.5, "green", True),
-        (10.0, "green", True),
+        ({"cards": [card(3.9999)]}, 0.4, True),
+        ({"cards": [card(4.0)]}, 0.4, False),
+        ({"cards": [card(6.0)]}, 0.7, True),
+        ({"cards": [card(0.0)]}, 0.0, False),
+        # Without a profile the default fraction counts.
+        ({"composite": 3.99}, None, True),
+        ({"composite": 4.0}, None, False),
     ],
-)
-def test_colors_and_passing_at_their_limits(score: float, colour: str, passed: bool) -> None:
-    assert outcome(evaluated(cards=[card(score)]))[2:] == (colour, passed)
-
-
-@pytest.mark.parametrize(
-    ("score", "fraction", "is_risk"),
-    [(3.9999, 0.4, True), (4.0, 0.4, False), (6.0, 0.7, True), (0.0, 0.0, False)],
 )
 def test_a_risk_is_a_score_below_the_fraction_of_the_profile(
-    score: float, fraction: float, is_risk: bool
+    given: Row, fraction: float | None, is_risk: bool
 ) -> None:
-    known = registry(profile(quality_risk_fraction=fraction))
+    unmatched = profile(match_labels=["ops"], quality_risk_fraction=1.0)
+    known = unmatched if fraction is None else profile(quality_risk_fraction=fraction)
 
-    assert evaluated(cards=[card(score)], known=known)["quality_risk"] is is_risk
-
-
-def test_without_a_profile_the_default_fraction_counts() -> None:
-    unmatched = registry(profile(match_labels=["ops"], quality_risk_fraction=1.0))
-
-    assert evaluated(composite=3.99, known=unmatched)["quality_risk"] is True
-    assert evaluated(composite=4.0, known=unmatched)["quality_risk"] is False
-
-
-def test_a_newer_judge_score_replaces_an_older_one() -> None:
-    older = result(total_score=90.0, completed_at=REGISTERED_AT - timedelta(days=1))
-
-    assert evaluated(judged=[JUDGED, older])["effective_100"] == 30
+    assert evaluated(known=registry(known), **given)["quality_risk"] is is_risk
 
 
 def evaluation(**columns: object) -> Row:

@@ -77,14 +77,6 @@ def card(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> dict
     return row
 
 
-def why_none(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> str:
-    scored = cards_of(version, *judged, **more)
-    assert scored.cards.is_empty()
-    ((organization, session, profile_id, reason),) = scored.unscored.rows()
-    assert (organization, session, profile_id) == (*KEY, version.id)
-    return str(reason)
-
-
 def scores(row: dict[str, Any]) -> dict[str, float | None]:
     return {each["key"]: each["value"] for each in row["criteria_scores"]}
 
@@ -100,120 +92,97 @@ def test_the_score_is_the_weighted_mean_on_the_scale() -> None:
     assert (row["duration_ms"], row["content_hash"]) == (300_000, "0")
 
 
-def test_a_score_is_converted_to_the_scale_of_the_profile() -> None:
-    row = card(profile(criteria=criteria(tool_count=1), scale={"min": 1, "max": 5}))
-
-    assert row["overall_score"] == pytest.approx(3.4)  # 1 + 0.6 * 4
-    assert scores(row) == {"tool_count": pytest.approx(3.4)}
-    assert (row["scale_min"], row["scale_max"]) == (1, 5)
-
-
-def test_a_criterion_without_evidence_drops_out_and_the_others_weigh_more() -> None:
-    weights = criteria(response_time=1, tool_effectiveness=50, tool_count=3)
-    row = card(profile(criteria=weights))
-
-    assert row["overall_score"] == pytest.approx(100 * (RESPONSE + 3 * COUNT) / 4)
-    assert scores(row)["tool_effectiveness"] is None
-    assert "tool_effectiveness unknown" in row["reasoning"]
+FAILED = result(status="failed", error_message="refused")
+FIVE: dict[str, Any] = {"criteria": criteria(tool_count=1), "scale": {"min": 1, "max": 5}}
+STRICT = judged_profile(disqualifiers=["rm"])
+TASTE = result(criteria_scores={"taste": 80})
+ALLOWED = {"allow_fallback": True}
 
 
-def test_an_unknown_criterion_scores_the_midpoint_with_a_warning() -> None:
-    row = card(profile(criteria=criteria(charm=1, tool_count=1)))
-
-    assert row["overall_score"] == pytest.approx(55)  # (50 + 60) / 2
-    assert row["reasoning"] == ("charm 50.0 x 1 (unknown criterion: midpoint), tool_count 60.0 x 1")
-
-
-def test_a_session_without_evidence_is_not_scored() -> None:
-    assert why_none(profile(criteria=criteria(tool_effectiveness=1))) == NO_EVIDENCE
-
-
-def test_an_llm_card_weights_the_points_of_the_judge() -> None:
-    row = card(judged_profile(), result(sample_totals=[50, 60, 70]))
-
-    assert row["overall_score"] == pytest.approx(70)  # (25 + 20 + 15 + 10) of 100
-    assert row["confidence"] == pytest.approx(0.8, abs=1e-6)
-    assert row["reasoning"] == (
-        "logical_flow 100.0 x 25, consistency 80.0 x 25, tool_relevance 60.0 x 25, "
-        "synthesis_quality 40.0 x 25\n\nToo hasty."
-    )
-
-
-def test_a_hybrid_card_weights_both_and_averages_their_confidence() -> None:
-    row = card(judged_profile(**HYBRID), result(criteria_scores={"taste": 80}))
-
-    assert row["overall_score"] == pytest.approx(75)  # (60 * 1 + 80 * 3) / 4
-    assert row["confidence"] == pytest.approx(0.75)  # (0.9 * 1 + 0.7 * 3) / 4
-
-
-def test_confidence_is_averaged_over_what_is_known() -> None:
-    unknown = criteria(tool_effectiveness=1, taste=3)
-    row = card(
-        judged_profile(**(HYBRID | {"criteria": unknown})), result(criteria_scores={"taste": 80})
-    )
-
-    assert row["confidence"] == pytest.approx(0.7)
-    assert row["overall_score"] == pytest.approx(80)
-
-
-@pytest.mark.parametrize("version", [judged_profile(), judged_profile(**HYBRID)])
-def test_no_score_is_invented_when_no_judge_has_scored(version: JudgeProfile) -> None:
-    assert why_none(version) == NOT_JUDGED
-    assert why_none(version, result(content_hash="older")) == NOT_JUDGED
-    failed = result(status="failed", error_message="refused")
-    assert why_none(version, failed) == "the judge failed: refused"
-    assert why_none(version, result(status="pending")) == "judging is in progress"
-
-
-def test_a_judge_score_without_criteria_of_the_profile_makes_no_card() -> None:
-    assert why_none(judged_profile(), result(criteria_scores={})) == NO_POINTS
-
-
-def test_a_placeholder_is_written_only_when_it_is_allowed() -> None:
-    failed = result(status="failed", error_message="refused")
-    row = card(judged_profile(**HYBRID), failed, allow_fallback=True)
-
-    assert (row["overall_score"], row["confidence"], row["fallback"]) == (50, 0.1, True)
-    assert row["reasoning"] == (
-        "a placeholder: the judge failed: refused; tool_count 60.0 x 1, taste unknown"
-    )
+@pytest.mark.parametrize(
+    ("version", "judged", "more", "expected"),
+    [
+        # On the scale of the profile: 1 + 0.6 * 4
+        (profile(**FIVE), None, {},
+         {"overall_score": 3.4, "criteria": {"tool_count": 3.4}, "scale_min": 1, "scale_max": 5}),
+        # A criterion without evidence drops out, and the others weigh more.
+        (profile(criteria=criteria(response_time=1, tool_effectiveness=50, tool_count=3)), None, {},
+         {"overall_score": 100 * (RESPONSE + 3 * COUNT) / 4,
+          "reasoning": "response_time 70.9 x 1, tool_effectiveness unknown, tool_count 60.0 x 3"}),
+        # One without a definition scores the midpoint: (50 + 60) / 2
+        (profile(criteria=criteria(charm=1, tool_count=1)), None, {},
+         {"overall_score": 55,
+          "reasoning": "charm 50.0 x 1 (unknown criterion: midpoint), tool_count 60.0 x 1"}),
+        # Points of the judge: (25 + 20 + 15 + 10) of 100
+        (judged_profile(), result(sample_totals=[50, 60, 70]), {},
+         {"overall_score": 70, "confidence": 0.8,
+          "reasoning": "logical_flow 100.0 x 25, consistency 80.0 x 25, tool_relevance 60.0 x 25, "
+                       "synthesis_quality 40.0 x 25\n\nToo hasty."}),
+        # Both: (60 * 1 + 80 * 3) / 4 and (0.9 * 1 + 0.7 * 3) / 4, or of what is known
+        (judged_profile(**HYBRID), TASTE, {}, {"overall_score": 75, "confidence": 0.75}),
+        (judged_profile(**(HYBRID | {"criteria": criteria(tool_effectiveness=1, taste=3)})), TASTE,
+         {}, {"overall_score": 80, "confidence": 0.7}),
+        # A placeholder is written if that is allowed and no score exists.
+        (judged_profile(**HYBRID), FAILED, ALLOWED,
+         {"overall_score": 50, "confidence": 0.1, "fallback": True, "reasoning":
+          "a placeholder: the judge failed: refused; tool_count 60.0 x 1, taste unknown"}),
+        (judged_profile(), result(), ALLOWED, {"fallback": False}),
+        # A disqualified session has the lowest score whatever its criteria, and needs no judge.
+        (profile(**FIVE, disqualifiers=["rm", "dd"]), None, {"triggered": disqualified("dd")},
+         {"overall_score": 1, "disqualified": True, "disqualifier_triggered": "dd",
+          "criteria": {"tool_count": 3.4}, "reasoning": "disqualified by dd; tool_count 3.4 x 1"}),
+        (STRICT, None, {"triggered": disqualified("rm"), **ALLOWED},
+         {"overall_score": 0, "fallback": False, "confidence": 0.9}),
+        (STRICT, result(), {"triggered": disqualified("rm")},
+         {"overall_score": 0, "confidence": 0.7}),
+        # It is unknown without texts, and no without disqualifiers.
+        (profile(disqualifiers=["rm"]), None, {}, {"disqualified": None}),
+        (profile(disqualifiers=["rm"]), None, {"triggered": disqualified(None)},
+         {"disqualified": False}),
+        (profile(), None, {}, {"disqualified": False}),
+    ],
+)  # fmt: skip
+def test_a_card_says_what_its_criteria_and_the_judge_give(
+    version: JudgeProfile,
+    judged: dict[str, object] | None,
+    more: dict[str, Any],
+    expected: dict[str, Any],
+) -> None:
+    row = card(version, *([] if judged is None else [judged]), **more)
+    for name, value in expected.items():
+        found = scores(row) if name == "criteria" else row[name]
+        exact = value is None or isinstance(value, str | bool)
+        assert found == (value if exact else pytest.approx(value, abs=1e-6)), name
 
 
-def test_a_placeholder_is_not_written_if_a_score_exists_or_is_expected() -> None:
-    assert not card(judged_profile(), result(), allow_fallback=True)["fallback"]
-    pending = result(status="pending")
-    assert why_none(judged_profile(), pending, allow_fallback=True) == "judging is in progress"
-    nothing = profile(criteria=criteria(tool_effectiveness=1))
-    assert why_none(nothing, allow_fallback=True) == NO_EVIDENCE
-
-
-def test_a_disqualified_session_has_the_lowest_score_regardless_of_its_criteria() -> None:
-    strict = profile(
-        criteria=criteria(tool_count=1), disqualifiers=["rm", "dd"], scale={"min": 1, "max": 5}
-    )
-    row = card(strict, triggered=disqualified("dd"))
-
-    assert row["overall_score"] == 1
-    assert (row["disqualified"], row["disqualifier_triggered"]) == (True, "dd")
-    assert scores(row) == {"tool_count": pytest.approx(3.4)}
-    assert row["reasoning"] == "disqualified by dd; tool_count 3.4 x 1"
-
-
-def test_whether_it_is_disqualified_is_null_without_texts_and_false_without_disqualifiers() -> None:
-    strict = profile(disqualifiers=["rm"])
-
-    assert card(strict)["disqualified"] is None
-    assert card(strict, triggered=disqualified(None))["disqualified"] is False
-    assert card(profile())["disqualified"] is False
-
-
-def test_a_disqualified_session_needs_no_judge() -> None:
-    strict = judged_profile(disqualifiers=["rm"])
-    row = card(strict, triggered=disqualified("rm"), allow_fallback=True)
-
-    assert (row["overall_score"], row["fallback"], row["confidence"]) == (0, False, 0.9)
-    judged = card(strict, result(), triggered=disqualified("rm"))
-    assert (judged["overall_score"], judged["confidence"]) == (0, 0.7)
+@pytest.mark.parametrize(
+    ("version", "judged", "more", "reason"),
+    [
+        (profile(criteria=criteria(tool_effectiveness=1)), None, {}, NO_EVIDENCE),
+        (profile(criteria=criteria(tool_effectiveness=1)), None, ALLOWED, NO_EVIDENCE),
+        (judged_profile(), result(criteria_scores={}), {}, NO_POINTS),
+        (judged_profile(), result(status="pending"), ALLOWED, "judging is in progress"),
+        *(
+            (version, judged, {}, reason)
+            for version in (judged_profile(), judged_profile(**HYBRID))
+            for judged, reason in (
+                (None, NOT_JUDGED),
+                (result(content_hash="older"), NOT_JUDGED),
+                (FAILED, "the judge failed: refused"),
+                (result(status="pending"), "judging is in progress"),
+            )
+        ),
+    ],
+)
+def test_no_score_is_invented(
+    version: JudgeProfile,
+    judged: dict[str, object] | None,
+    more: dict[str, Any],
+    reason: str,
+) -> None:
+    scored = cards_of(version, *([] if judged is None else [judged]), **more)
+    assert scored.cards.is_empty()
+    assert scored.unscored.rows() == [(*KEY, version.id, reason)]
 
 
 def test_the_card_id_depends_on_profile_version_session_and_content_only() -> None:

@@ -51,82 +51,52 @@ def bash(command: str, outcome: str = "ok") -> Row:
 # -- repeats -------------------------------------------------------------------------------------
 
 
-def test_ten_equal_calls_are_nine_repeats_of_the_first() -> None:
-    assert repeated([read("a.py")] * 10) == [(n, 1, 1.0, n - 1) for n in range(2, 11)]
-
-
 # Eight to ten words, without fillers and words of direction.
 ONE, TWO, THREE = "b c d f g h j k", "b c d f g h j k l", "b c d f g h j k l m"
+A = read("a.py")
+WRITE = call("Write", parameters={"file_path": "a.py", "content": "x"})
+NEAR, NEARER = (pytest.approx(2 * same / words, abs=0.001) for same, words in ((8, 17), (9, 19)))
 
 
-def test_the_earliest_call_that_is_similar_is_the_original_even_if_a_later_one_is_equal() -> None:
-    # The second and third are equal, and have one word more than the first.
-    score = pytest.approx(2 * 8 / 17, abs=0.001)
-    rows = [search(ONE), search(TWO), search(TWO)]
-
-    assert repeated(rows) == [(2, 1, score, 1), (3, 1, score, 2)]
-
-
-def test_similarity_is_not_transitive() -> None:
-    # 1 and 3: 2 * 8 / 18 = 0.89, so 3 repeats 2.
-    rows = [search(ONE), search(TWO), search(THREE)]
-    scores = [pytest.approx(2 * same / words, abs=0.001) for same, words in ((8, 17), (9, 19))]
-
-    assert repeated(rows) == [(2, 1, scores[0], 1), (3, 2, scores[1], 1)]
+def edit(outcome: str = "ok") -> Row:
+    return call("Edit", outcome, parameters={"file_path": "a.py", "new_string": "x"})
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("rows", "expected"),
     [
-        bash("kubectl get pods"),
-        bash("sleep 5; make status"),
-        bash("curl -s localhost:8080/health"),
-        call("Bash", tool_class="read", parameters={"command": "tail -5 /tmp/app.log"}),
-        call("BashOutput", parameters={"bash_id": "b1"}),
-        call("mcp__ci__job_status", parameters={"job": 1}),
+        ([A] * 10, [(n, 1, 1.0, n - 1) for n in range(2, 11)]),
+        # The earliest call that is similar is the original, even if a later one is equal.
+        ([search(ONE), search(TWO), search(TWO)], [(2, 1, NEAR, 1), (3, 1, NEAR, 2)]),
+        # It is not transitive. 1 and 3: 2 * 8 / 18 = 0.89, so 3 repeats 2.
+        ([search(ONE), search(TWO), search(THREE)], [(2, 1, NEAR, 1), (3, 2, NEARER, 1)]),
+        # Polling is no repeat.
+        *(
+            ([row] * 3, [])
+            for row in (
+                bash("kubectl get pods"),
+                bash("sleep 5; make status"),
+                bash("curl -s localhost:8080/health"),
+                call("Bash", tool_class="read", parameters={"command": "tail -5 /tmp/app.log"}),
+                call("BashOutput", parameters={"bash_id": "b1"}),
+                call("mcp__ci__job_status", parameters={"job": 1}),
+            )
+        ),
+        # What changes files, or may have, begins anew.
+        ([A, edit(), A, A], [(4, 3, 1.0, 1)]),
+        ([A, edit("failed"), A], [(3, 1, 1.0, 2)]),
+        ([A, edit("unknown"), A], []),
+        ([A, bash("rm a.py"), A], []),
+        ([A, bash("pytest"), A], [(3, 1, 1.0, 2)]),
+        ([A, call("Bash", tool_class="read", parameters={"command": "ls && rm b.py"}), A], []),
+        # The same write twice in a row: call 2, between 1 and 3, changed something.
+        ([WRITE] * 3, [(2, 1, 1.0, 1), (3, 2, 1.0, 1)]),
     ],
-    ids=range(6),
 )
-def test_polling_is_no_repeat(row: Row) -> None:
-    assert repeated([row] * 3) == []
-
-
-def test_a_command_that_begins_by_reading_can_change_files() -> None:
-    both = call("Bash", tool_class="read", parameters={"command": "ls && rm b.py"})
-
-    assert repeated([read("a.py"), both, read("a.py")]) == []
-
-
-def test_after_a_successful_edit_the_same_call_is_no_repeat() -> None:
-    edit = call("Edit", parameters={"file_path": "a.py", "new_string": "x"})
-
-    assert repeated([read("a.py"), edit, read("a.py"), read("a.py")]) == [(4, 3, 1.0, 1)]
-
-
-def test_a_failed_edit_changes_nothing() -> None:
-    edit = call("Edit", "failed", parameters={"file_path": "a.py", "new_string": "x"})
-
-    assert repeated([read("a.py"), edit, read("a.py")]) == [(3, 1, 1.0, 2)]
-
-
-def test_an_edit_of_unknown_outcome_may_have_changed_something() -> None:
-    edit = call("Edit", "unknown", parameters={"file_path": "a.py", "new_string": "x"})
-
-    assert repeated([read("a.py"), edit, read("a.py")]) == []
-
-
-@pytest.mark.parametrize(("command", "repeats_it"), [("rm a.py", False), ("pytest", True)])
-def test_a_shell_command_that_changes_files_is_like_an_edit(
-    command: str, repeats_it: object
+def test_a_call_repeats_a_similar_one_since_the_last_change(
+    rows: list[Row], expected: list[Any]
 ) -> None:
-    assert bool(repeated([read("a.py"), bash(command), read("a.py")])) is repeats_it
-
-
-def test_the_same_write_twice_in_a_row_is_a_repeat_of_the_one_before() -> None:
-    write = call("Write", parameters={"file_path": "a.py", "content": "x"})
-
-    # Call 2, between 1 and 3, changed something.
-    assert repeated([write] * 3) == [(2, 1, 1.0, 1), (3, 2, 1.0, 1)]
+    assert repeated(rows) == expected
 
 
 def test_without_parameters_nothing_is_known_of_repeats_loops_and_corrections() -> None:
@@ -188,24 +158,26 @@ def test_a_repeat_lists_time_tool_and_the_beginning_of_the_parameters() -> None:
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def test_three_similar_failures_in_a_row_are_a_loop_and_two_are_not() -> None:
-    assert looping([bash("make", "failed")] * 2) == []
-    assert looping([bash("make", "failed")] * 3) == [(1, 3, 3)]
+MAKE = bash("make", "failed")
 
 
-def test_a_success_another_tool_or_other_parameters_end_a_loop() -> None:
-    fails = [bash("make", "failed")] * 2
-
-    assert looping([*fails, bash("make"), *fails]) == []
-    assert looping([*fails, read("a.py", "failed"), *fails]) == []
-    assert looping([*fails, bash("pytest -q", "failed"), *fails]) == []
-
-
-def test_all_calls_of_a_loop_are_similar_to_each_other() -> None:
-    # Neighbors are similar, the first and third are not: the loop begins with the second.
-    texts = [ONE, TWO, THREE, THREE]
-
-    assert looping([search(each, "failed") for each in texts]) == [(2, 4, 3)]
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([MAKE] * 2, []),
+        ([MAKE] * 3, [(1, 3, 3)]),
+        # A success, another tool or other parameters end a loop.
+        ([MAKE, MAKE, bash("make"), MAKE, MAKE], []),
+        ([MAKE, MAKE, read("a.py", "failed"), MAKE, MAKE], []),
+        ([MAKE, MAKE, bash("pytest -q", "failed"), MAKE, MAKE], []),
+        # Neighbors are similar, the first and third are not: the loop begins with the second.
+        ([search(each, "failed") for each in (ONE, TWO, THREE, THREE)], [(2, 4, 3)]),
+    ],
+)
+def test_three_similar_failures_in_a_row_are_a_loop(
+    rows: list[Row], expected: list[tuple[int, int, int]]
+) -> None:
+    assert looping(rows) == expected
 
 
 def test_a_loop_with_many_different_calls_is_compared_with_its_last_ones(
@@ -239,18 +211,11 @@ def correcting(tool: str = "Bash", **columns: Any) -> Row:
     return call(tool, **({"parameters": {"command": "cat src/cart.py"}} | columns))
 
 
-def test_another_tool_with_the_same_goal_corrects() -> None:
+@pytest.mark.parametrize("others", range(4))
+def test_another_tool_with_the_same_goal_corrects_among_the_next_three_calls(others: int) -> None:
     # All words of "src/cart.py" are in "cat src/cart.py": token_set_ratio is 100.
-    assert corrected([FAILED, correcting()]) == [(1, 2, 1.0)]
-
-
-@pytest.mark.parametrize("others", [0, 1, 2])
-def test_it_is_found_among_the_next_three_calls(others: int) -> None:
-    assert corrected([FAILED, *[OTHER] * others, correcting()]) == [(1, others + 2, 1.0)]
-
-
-def test_the_fourth_call_after_is_too_late() -> None:
-    assert corrected([FAILED, *[OTHER] * 3, correcting()]) == []
+    expected = [(1, others + 2, 1.0)] if others < 3 else []
+    assert corrected([FAILED, *[OTHER] * others, correcting()]) == expected
 
 
 @pytest.mark.parametrize(
@@ -262,16 +227,35 @@ def test_the_fourth_call_after_is_too_late() -> None:
         correcting(parameters=None),
         correcting(parameters={"command": 5}),
         correcting(parameters={"command": "ls"}),  # two characters
-        correcting(session_id="s2"),
     ],
-    ids=["same tool", "failed", "other prompt", "no parameters", "no text", "short", "session"],
+    ids=["same tool", "failed", "other prompt", "no parameters", "no text", "short"],
 )
 def test_these_do_not_correct(after: Row) -> None:
-    rows = [FAILED, after]
-    if after["session_id"] == "s2":
-        assert corrected([row for row in rows if row["session_id"] == "s1"]) == []
-    else:
-        assert corrected(rows) == []
+    assert corrected([FAILED, after]) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        # Any two texts may pair, and the best pair counts.
+        (
+            {"a": "nothing alike", "deep": [{"b": "abcde"}]},
+            {"x": "abcxy", "y": ["abcde"]},
+            [(1, 2, 1.0)],
+        ),
+        # Volatile names have no goal.
+        (
+            {"command": "xyzzy", "description": "the same"},
+            {"prompt": "quite other", "description": "the same"},
+            [],
+        ),
+    ],
+)
+def test_texts_of_all_parameters_but_volatile_ones_are_a_goal(
+    first: dict[str, Any], then: dict[str, Any], expected: list[Any]
+) -> None:
+    rows = [call("Grep", "failed", parameters=first), call("Bash", parameters=then)]
+    assert corrected(rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -299,24 +283,6 @@ def test_the_goal_is_the_same_from_a_token_set_ratio_of_60_on(
     found = [] if expected is None else [(1, 2, pytest.approx(expected))]
 
     assert corrected(rows) == found
-
-
-def test_any_two_texts_may_pair_and_the_best_pair_counts() -> None:
-    rows = [
-        call("Grep", "failed", parameters={"a": "nothing alike", "deep": [{"b": "abcde"}]}),
-        call("Bash", parameters={"x": "abcxy", "y": ["abcde"]}),
-    ]
-
-    assert corrected(rows) == [(1, 2, 1.0)]
-
-
-def test_volatile_names_have_no_goal() -> None:
-    rows = [
-        call("Bash", "failed", parameters={"command": "xyzzy", "description": "the same"}),
-        call("Task", parameters={"prompt": "quite other", "description": "the same"}),
-    ]
-
-    assert corrected(rows) == []
 
 
 def test_a_correction_lists_both_calls() -> None:
