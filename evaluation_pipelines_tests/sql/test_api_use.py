@@ -1,7 +1,5 @@
 """Tokens, cost, models and provider of a window."""
 
-from typing import Any
-
 import pytest
 
 from evaluation_pipelines_tests.builders import Row, api_request, don, event, prompt, tool
@@ -21,207 +19,118 @@ def wire_try(seconds: float, **columns: object) -> Row:
     return event("other", seconds, source_event_name="api_request", **columns)
 
 
-def picked(window: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(window[name] for name in names)
+def sums(*tokens: int | None) -> dict[str, object]:
+    return dict(zip(_SUMS, tokens, strict=True))
 
 
-def test_tokens_are_summed_over_the_api_requests() -> None:
-    requests = [
-        api_request(
-            second,
-            input_tokens=1,
-            cache_read_tokens=20,
-            cache_creation_tokens=300,
-            output_tokens=4000,
-        )
-        for second in (0, 1)
-    ]
-
-    window = only_window([*requests, tool(2, input_tokens=9)])
-
-    # 2 + 40 + 600 + 8000
-    assert picked(window, *_SUMS) == (2, 40, 600, 8000, 8642)
+def kinds(second: float, *tokens: int) -> Row:
+    """An answered request with its tokens: input, read, written to the cache, output."""
+    return api_request(second, **dict(zip(_SUMS, tokens, strict=False)))
 
 
-def test_tokens_are_unknown_without_any_api_event() -> None:
-    window = only_window([prompt(0), tool(1)])
-
-    assert picked(window, *_SUMS, "reasoning_tokens") == (None,) * 6
-    assert picked(window, "api_requests", "api_errors") == (0, 0)
+MANY = {"input_tokens": 1, "cache_read_tokens": 20, "cache_creation_tokens": 300}
+MANY |= {"output_tokens": 4000}
 
 
-def test_tokens_are_zero_where_every_request_failed() -> None:
-    window = only_window([prompt(0), api_error(1, input_tokens=5)])
-
-    assert picked(window, *_SUMS) == (0,) * 5
-    assert picked(window, "reasoning_tokens", "api_requests", "api_errors") == (None, 0, 1)
-
-
-def test_tokens_are_zero_where_every_try_failed_and_no_try_is_a_request() -> None:
-    window = only_window([prompt(0), wire_try(1, success=False), wire_try(2, success=False)])
-
-    assert picked(window, *_SUMS) == (0,) * 5
-    assert picked(window, "api_requests", "api_errors", "cost_usd", "models") == (0, 0, 0.0, [])
-
-
-@pytest.mark.parametrize("success", [True, None])
-def test_a_try_that_did_not_fail_says_nothing_of_tokens(success: bool | None) -> None:
-    window = only_window([prompt(0), wire_try(1, success=success, input_tokens=5)])
-
-    assert picked(window, *_SUMS) == (None,) * 5
-
-
-def test_a_failed_try_takes_nothing_from_the_requests_that_were_answered() -> None:
-    window = only_window([wire_try(0, success=False, duration_ms=5.0), api_request(1)])
-
-    # 10 + 20 + 70
-    assert picked(window, "total_tokens", "api_requests", "api_errors") == (100, 1, 0)
-    assert picked(window, "cost_usd", "api_ms", "models") == (0.01, 1000.0, ["model-a"])
-
-
-@pytest.mark.parametrize("column", [*_INPUT_SIDE, "output_tokens"])
-def test_one_request_that_does_not_say_makes_the_sum_and_the_total_unknown(column: str) -> None:
-    silent: dict[str, object] = {column: None}
-
-    window = only_window([api_request(0), api_request(1, **silent)])
-
-    assert {name for name in _SUMS if window[name] is None} == {column, "total_tokens"}
-
-
-def test_no_token_in_and_some_out_means_that_those_in_are_unknown() -> None:
-    zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
-
-    window = only_window([api_request(0, **zero, output_tokens=7)])
-
-    assert picked(window, *_SUMS) == (None, None, None, 7, None)
-
-
-@pytest.mark.parametrize("column", _INPUT_SIDE)
-def test_one_kind_of_tokens_in_is_enough_to_know_them_all(column: str) -> None:
-    some = dict.fromkeys(_INPUT_SIDE, 0) | {column: 5}
-
-    window = only_window([api_request(0, **some, output_tokens=7)])
-
-    assert {name: window[name] for name in _INPUT_SIDE} == some
-    assert window["total_tokens"] == 12
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # 2 + 40 + 600 + 8000, of requests alone
+        ([api_request(0, **MANY), api_request(1, **MANY), tool(2, input_tokens=9)],
+         sums(2, 40, 600, 8000, 8642)),
+        # Unknown without any event of the API, and 0 where every request or try failed;
+        # a try is no request.
+        ([prompt(0), tool(1)], sums(*[None] * 5) | {"reasoning_tokens": None, "api_requests": 0,
+                                                    "api_errors": 0, "cost_usd": None}),
+        ([prompt(0), api_error(1, input_tokens=5)],
+         sums(*[0] * 5) | {"reasoning_tokens": None, "api_requests": 0, "api_errors": 1,
+                           "cost_usd": 0.0}),
+        ([prompt(0), wire_try(1, success=False), wire_try(2, success=False)],
+         sums(*[0] * 5) | {"api_requests": 0, "api_errors": 0, "cost_usd": 0.0, "models": []}),
+        # A try that did not fail says nothing, one that did takes nothing from those answered.
+        *(([prompt(0), wire_try(1, success=success, input_tokens=5)], sums(*[None] * 5))
+          for success in (True, None)),
+        ([wire_try(0, success=False, duration_ms=5.0), api_request(1)],
+         {"total_tokens": 100, "api_requests": 1, "api_errors": 0, "cost_usd": 0.01,
+          "api_ms": 1000.0, "models": ["model-a"]}),
+        # One request that does not say makes the sum and the total unknown; of two others 20, 140,
+        # 0 and 40.
+        *(([api_request(0), api_request(1, **{column: None})],
+           sums(20, 140, 0, 40, None) | {column: None})
+          for column in (*_INPUT_SIDE, "output_tokens")),
+        # No token in and some out: those in are unknown. One kind is enough to know them all.
+        ([kinds(0, 0, 0, 0, 7)], sums(None, None, None, 7, None)),
+        ([kinds(0, 5, 0, 0, 7)], sums(5, 0, 0, 7, 12)),
+        ([kinds(0, 0, 5, 0, 7)], sums(0, 5, 0, 7, 12)),
+        ([kinds(0, 0, 0, 5, 7)], sums(0, 0, 5, 7, 12)),
+        ([api_request(0, reasoning_tokens=3), api_request(1)], {"reasoning_tokens": 3}),
+        ([api_request(1)], {"reasoning_tokens": None}),
+        # A sum beyond any number is unknown and stops nothing.
+        ([api_request(second, input_tokens=_LARGEST) for second in (0, 1)],
+         {"input_tokens": None, "total_tokens": None, "output_tokens": 40}),
+    ],
+)  # fmt: skip
+def test_tokens_are_summed_over_the_api_requests(
+    rows: list[Row], expected: dict[str, object]
+) -> None:
+    window = only_window(rows)
+    assert {name: window[name] for name in expected} == expected
 
 
-def test_reasoning_tokens_are_summed_where_they_are_given() -> None:
-    rows = [api_request(0, reasoning_tokens=3), api_request(1)]
-
-    assert only_window(rows)["reasoning_tokens"] == 3
-    assert only_window(rows[1:])["reasoning_tokens"] is None
+def answered(second: float, usd: float | None = 0.01, ms: float | None = 1000.0) -> Row:
+    return api_request(second, cost_usd=usd, duration_ms=ms)
 
 
-def test_a_sum_beyond_any_number_is_unknown_and_stops_nothing() -> None:
-    rows = [api_request(second, input_tokens=_LARGEST) for second in (0, 1)]
+def named(model: str | None, provider: str | None, *models: str) -> dict[str, object]:
+    return {"model": model, "provider": provider, "models": [*models]}
 
-    assert picked(only_window(rows), "input_tokens", "total_tokens", "output_tokens") == (
-        None,
-        None,
-        40,
-    )
+
+A, P = "model-a", "provider-a"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([answered(0, 0.25), answered(1, 0.5)], {"cost_usd": 0.75, "cost_known_calls": 2}),
+        # One request without cost makes it unknown, and the known ones are counted.
+        ([answered(0), answered(1, None)],
+         {"cost_usd": None, "cost_known_calls": 1, "api_requests": 2}),
+        # Durations are those of answered requests.
+        ([answered(0, ms=100.0), answered(1, ms=200.0), answered(2, ms=None),
+          api_error(3, duration_ms=5000.0)], {"api_ms": 300.0, "mean_api_ms": 150.0}),
+        ([answered(0, ms=None)], {"api_ms": None, "mean_api_ms": None}),
+        # The only model is the model, even without output.
+        ([api_request(0, output_tokens=None), api_request(1, model=None), api_error(2)],
+         named(A, P, A)),
+        ([api_request(0, model=None), api_error(1, model=A)], {"model": None, "models": []}),
+        # Where none was answered the failed ones name model and provider, but no models.
+        ([prompt(0), *(api_error(n, model="a", provider="p") for n in (1, 2))],
+         named("a", "p") | {"status": "failed"}),
+        ([api_error(0, model="b", provider="q"),
+          api_error(1, model="a", provider="p", output_tokens=100)], named("mixed", "mixed")),
+        ([api_request(0), api_error(1, model="b", provider="q")], named(A, P, A)),
+        # Of several models the one with 80% of the output counts, and without output none.
+        *(
+            ([api_request(0, output_tokens=share - 50), api_request(2, output_tokens=50),
+              api_request(1, model="model-b", output_tokens=100 - share)],
+             {"model": expected, "models": [A, "model-b"]})
+            for share, expected in ((80, A), (79, "mixed"))
+        ),
+        ([api_request(0, output_tokens=0), api_request(1, model="b", output_tokens=0)],
+         {"model": "mixed"}),
+    ],
+)  # fmt: skip
+def test_cost_durations_and_models_are_those_of_the_requests(
+    rows: list[Row], expected: dict[str, object]
+) -> None:
+    window = only_window(rows)
+    assert {name: window[name] for name in expected} == expected
 
 
 def test_each_window_has_its_own_tokens() -> None:
     rows = [prompt(0), api_request(1), don("A", 2), api_request(3), api_request(4)]
 
     assert [row["total_tokens"] for row in windows(rows).values()] == [100, 200]
-
-
-def test_cost_is_summed_when_every_request_has_one() -> None:
-    window = only_window([api_request(0, cost_usd=0.25), api_request(1, cost_usd=0.5)])
-
-    assert picked(window, "cost_usd", "cost_known_calls") == (0.75, 2)
-
-
-def test_one_request_without_cost_makes_it_unknown_and_the_known_ones_are_counted() -> None:
-    window = only_window([api_request(0), api_request(1, cost_usd=None)])
-
-    assert picked(window, "cost_usd", "cost_known_calls", "api_requests") == (None, 1, 2)
-
-
-def test_cost_is_unknown_without_any_api_event_and_nothing_where_all_failed() -> None:
-    assert only_window([tool(0)])["cost_usd"] is None
-    assert only_window([api_error(0)])["cost_usd"] == 0.0
-
-
-def test_api_durations_are_those_of_answered_requests() -> None:
-    rows = [
-        api_request(0, duration_ms=100.0),
-        api_request(1, duration_ms=200.0),
-        api_request(2, duration_ms=None),
-        api_error(3, duration_ms=5000.0),
-    ]
-
-    assert picked(only_window(rows), "api_ms", "mean_api_ms") == (300.0, 150.0)
-
-
-def test_api_durations_are_unknown_where_none_is_given() -> None:
-    window = only_window([api_request(0, duration_ms=None)])
-
-    assert picked(window, "api_ms", "mean_api_ms") == (None, None)
-
-
-def test_the_only_model_is_the_model_even_without_output() -> None:
-    rows = [api_request(0, output_tokens=None), api_request(1, model=None), api_error(2)]
-
-    assert picked(only_window(rows), "model", "models") == ("model-a", ["model-a"])
-
-
-def test_there_is_no_model_where_no_request_names_one() -> None:
-    rows = [api_request(0, model=None), api_error(1, model="model-a")]
-
-    assert picked(only_window(rows), "model", "models") == (None, [])
-
-
-def test_where_no_request_was_answered_the_failed_ones_name_model_and_provider() -> None:
-    failed = [api_error(second, model="a", provider="p") for second in (1, 2)]
-    window = only_window([prompt(0), *failed])
-
-    assert picked(window, "status", "model", "models", "provider") == ("failed", "a", [], "p")
-
-
-def test_several_models_that_all_failed_are_mixed_whatever_tokens_they_claim() -> None:
-    rows = [
-        api_error(0, model="b", provider="q"),
-        api_error(1, model="a", provider="p", output_tokens=100),
-    ]
-
-    assert picked(only_window(rows), "model", "models", "provider") == (
-        "mixed",
-        [],
-        "mixed",
-    )
-
-
-def test_an_answered_request_alone_names_model_and_provider() -> None:
-    rows = [api_request(0), api_error(1, model="b", provider="q")]
-
-    assert picked(only_window(rows), "model", "models", "provider") == (
-        "model-a",
-        ["model-a"],
-        "provider-a",
-    )
-
-
-@pytest.mark.parametrize(("tokens_of_a", "expected"), [(80, "model-a"), (79, "mixed")])
-def test_of_several_models_the_one_with_80_percent_of_the_output_counts(
-    tokens_of_a: int, expected: str
-) -> None:
-    rows = [
-        api_request(0, output_tokens=tokens_of_a - 50),
-        api_request(1, model="model-b", output_tokens=100 - tokens_of_a),
-        api_request(2, output_tokens=50),
-    ]
-
-    assert picked(only_window(rows), "model", "models") == (expected, ["model-a", "model-b"])
-
-
-def test_several_models_without_output_are_mixed() -> None:
-    rows = [api_request(0, output_tokens=0), api_request(1, model="b", output_tokens=0)]
-
-    assert only_window(rows)["model"] == "mixed"
 
 
 @pytest.mark.parametrize(

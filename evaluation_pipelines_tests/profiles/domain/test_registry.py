@@ -1,6 +1,7 @@
 """Version rules of the registry: accepted and refused changes, and messages."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import polars as pl
 import pytest
@@ -30,44 +31,44 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 OTHER = criteria(tool_count=1)
 
 
-def test_an_unknown_profile_is_registered_now() -> None:
-    assert Registry().admit(profile(version=7), NOW) == Registered(profile(version=7), NOW)
+SECOND = profile(version=2, criteria=OTHER)
+CHANGED = profile(name="New", match_labels=["code"], enabled=False)
 
 
-def test_the_same_profile_again_changes_nothing() -> None:
-    assert registry(profile()).admit(profile(), NOW) is None
+@pytest.mark.parametrize(
+    ("known", "admitted", "expected"),
+    [
+        ([], profile(version=7), Registered(profile(version=7), NOW)),
+        ([profile()], profile(), None),
+        # Labels, name and enabled may change under a known version, content may not.
+        ([profile()], CHANGED, Registered(CHANGED, REGISTERED_AT)),
+        ([profile()], SECOND, Registered(SECOND, NOW)),
+        # The file of an old version changes nothing.
+        ([profile(), SECOND], profile(name="Former name"), None),
+    ],
+)
+def test_a_profile_is_registered_or_changes_nothing(
+    known: list[JudgeProfile], admitted: JudgeProfile, expected: Registered | None
+) -> None:
+    assert registry(*known).admit(admitted, NOW) == expected
 
 
-def test_other_content_under_a_known_version_is_refused_with_advice() -> None:
-    with pytest.raises(
-        ProfileRefusedError,
-        match=r"^p version 1 is refused: it is registered with other content "
-        r"\(criteria\)\. .*set it to 2",
-    ):
-        registry(profile()).admit(profile(criteria=OTHER), NOW)
-
-
-def test_labels_name_and_enabled_may_change_under_a_known_version() -> None:
-    changed = profile(name="New", match_labels=["code"], enabled=False)
-
-    assert registry(profile()).admit(changed, NOW) == Registered(changed, REGISTERED_AT)
-
-
-def test_a_higher_version_is_accepted_with_any_content() -> None:
-    second = profile(version=3, criteria=OTHER)
-
-    assert registry(profile()).admit(second, NOW) == Registered(second, NOW)
-
-
-def test_a_lower_version_is_refused() -> None:
-    with pytest.raises(ProfileRefusedError, match=r"version 5 is already registered.*to 6"):
-        registry(profile(version=5)).admit(profile(version=4), NOW)
-
-
-def test_the_file_of_an_old_version_changes_nothing() -> None:
-    both = registry(profile(), profile(version=2, criteria=OTHER))
-
-    assert both.admit(profile(name="Former name"), NOW) is None
+@pytest.mark.parametrize(
+    ("known", "admitted", "message"),
+    [
+        (
+            profile(),
+            profile(criteria=OTHER),
+            r"^p version 1 is refused: it .* with other content \(criteria\)\. .*set it to 2",
+        ),
+        (profile(version=5), profile(version=4), r"version 5 is already registered.*to 6"),
+    ],
+)
+def test_other_content_and_a_lower_version_are_refused_with_advice(
+    known: JudgeProfile, admitted: JudgeProfile, message: str
+) -> None:
+    with pytest.raises(ProfileRefusedError, match=message):
+        registry(known).admit(admitted, NOW)
 
 
 def test_a_frozen_profile_accepts_no_new_version() -> None:
@@ -109,37 +110,43 @@ def test_the_error_for_an_unknown_profile_lists_the_known_ones() -> None:
 NO_CARDS = SCORECARDS.no_rows.select(CARD_VERSION)
 
 
-def ids(*profiles: JudgeProfile, label: str = "code") -> list[str]:
-    return [each.id for each in ranked(registered(*profiles), label)]
+def ids(*profiles: JudgeProfile) -> list[str]:
+    return [each.id for each in ranked(registered(*profiles), "code")]
 
 
-def test_a_profile_that_lists_the_label_comes_before_one_for_all() -> None:
-    everything = profile(id="a", match_labels=["*"], version=9)
-    code = profile(id="b", match_labels=["code"])
-
-    assert ids(everything, code) == ["b", "a"]
-    assert ids(everything, code, label="research") == ["a"]
+def listing(name: str, *labels: str, **columns: Any) -> JudgeProfile:
+    return profile(id=name, match_labels=[*labels], **columns)
 
 
-def test_fewest_labels_then_highest_version_then_id_decide() -> None:
-    wide = profile(id="a", match_labels=["code", "simple", "ops"], version=9)
-    narrow = profile(id="z", match_labels=["code", "ops"])
-    newer = profile(id="y", match_labels=["code", "ops"], version=2)
-    same = profile(id="b", match_labels=["code", "ops"])
-
-    assert ids(wide, narrow, newer, same) == ["y", "b", "z", "a"]
-
-
-def test_a_profile_for_all_labels_has_the_most_labels() -> None:
-    both = profile(id="a", match_labels=["code", "*"])
-    code = profile(id="b", match_labels=["code", "ops", "simple"])
-    everything = profile(id="c", match_labels=["*"])
-
-    assert ids(everything, both, code) == ["b", "a", "c"]
-
-
-def test_a_disabled_profile_scores_nothing() -> None:
-    assert ids(profile(enabled=False)) == []
+@pytest.mark.parametrize(
+    ("profiles", "expected"),
+    [
+        # One that lists the label comes before one for all, which has the most labels.
+        ([listing("a", "*", version=9), listing("b", "code")], "ba"),
+        ([listing("a", "*", version=9), listing("b", "research")], "a"),
+        (
+            [
+                listing("c", "*"),
+                listing("a", "code", "*"),
+                listing("b", "code", "ops", "simple"),
+            ],
+            "bac",
+        ),
+        # Fewest labels, then the highest version, then the id decide.
+        (
+            [
+                listing("a", "code", "simple", "ops", version=9),
+                listing("z", "code", "ops"),
+                listing("y", "code", "ops", version=2),
+                listing("b", "code", "ops"),
+            ],
+            "ybza",
+        ),
+        ([profile(enabled=False)], ""),
+    ],
+)
+def test_the_best_match_comes_first(profiles: list[JudgeProfile], expected: str) -> None:
+    assert ids(*profiles) == [*expected]
 
 
 def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> None:

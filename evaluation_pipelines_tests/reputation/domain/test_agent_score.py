@@ -68,55 +68,41 @@ def score_of(evaluations: pl.DataFrame) -> dict[str, object]:
     return agent_scores(evaluations, window([]), NOW).to_dicts()[0]
 
 
+def passes(number: int, latency_ms: float | None = None, **more: int) -> pl.DataFrame:
+    return window([True] * number, latency_ms, **more)
+
+
 @pytest.mark.parametrize(
-    ("number", "expected", "state"),
+    ("evaluations", "score", "state", "streak"),
     [
-        # The sum is 400 * 1 + 250 * 0.5 + 200 * min(n, 50) / 50 + 150 * n / 500
-        (1, 529, "calibrating"),  # 400 + 125 + 4 + 0.3 = 529.3
-        (49, 735, "calibrating"),  # 400 + 125 + 196 + 14.7 = 735.7
-        (50, 740, "active"),  # 400 + 125 + 200 + 15 = 740
-        (499, 874, "active"),  # 400 + 125 + 200 + 149.7 = 874.7
-        (500, 875, "mature"),  # 400 + 125 + 200 + 150
+        # Always at half of the budget: 400 * 1 + 250 * 0.5 + 200 * min(n, 50) / 50 + 150 * n / 500
+        (passes(1, 50.0), 529, "calibrating", 1),  # 400 + 125 + 4 + 0.3 = 529.3
+        (passes(49, 50.0), 735, "calibrating", 49),  # 400 + 125 + 196 + 14.7 = 735.7
+        (passes(50, 50.0), 740, "active", 50),  # 400 + 125 + 200 + 15 = 740
+        (passes(499, 50.0), 874, "active", 499),  # 400 + 125 + 200 + 149.7 = 874.7
+        (passes(500, 50.0), 875, "mature", 500),  # 400 + 125 + 200 + 150
+        # The 501st pushes the oldest out; no latency is known: 400 + 0 + 200 + 150.
+        (passes(500, in_all=501), 750, "mature", 500),
+        # Newest first: 10 passes, a failure, 89 passes: 400 * 0.99 + 200 * 10 / 50 + 150 / 5
+        (window([True] * 10 + [False] + [True] * 89), 466, "active", 10),
+        # Beyond the budget it is worth nothing: 400 + 250 * max(0, 1 - 3) + 4 + 0.3 = 404.3
+        (passes(1, 300.0), 404, "calibrating", 1),
+        # Only known latencies count: 400 + 250 * 0.8 + 200 * 3 / 50 + 150 * 3 / 500 = 612.9
+        (pl.concat([passes(2, 20.0), passes(2)[1:]]), 612, "calibrating", 3),
+        # 400 * 0.7 + 0 + 0 + 150 * 10 / 500 = 283, though 0.7 * 400 is a little less in binary.
+        (window([False] * 3 + [True] * 7), 283, "calibrating", 0),
     ],
 )
-def test_an_agent_that_always_passes_at_half_its_budget(
-    number: int, expected: int, state: str
+def test_a_score_is_of_passes_latency_streak_and_number(
+    evaluations: pl.DataFrame, score: int, state: str, streak: int
 ) -> None:
-    row = score_of(window([True] * number, latency_ms=50.0))
-    assert (row["score"], row["lifecycle"], row["streak"]) == (expected, state, number)
+    row = score_of(evaluations)
+    assert (row["score"], row["lifecycle"], row["streak"]) == (score, state, streak)
     assert row["identity_id"] == str(identity_id("org", "scout"))
-
-
-def test_the_501st_evaluation_pushes_the_oldest_out_of_the_window() -> None:
-    row = score_of(window([True] * 500, in_all=501))
-    # No latency is known: 400 + 0 + 200 + 150.
-    assert (row["score"], row["eval_count"], row["evaluations_in_all"]) == (750, 500, 501)
-    assert row["lifecycle"] == "mature"
-
-
-def test_a_failure_breaks_the_streak_where_it_lies() -> None:
-    # Newest first: 10 passes, a failure, 89 passes. 99 of 100 passed.
-    row = score_of(window([True] * 10 + [False] + [True] * 89))
-    # 400 * 0.99 + 0 + 200 * 10 / 50 + 150 * 100 / 500 = 396 + 40 + 30
-    assert (row["streak"], row["score"]) == (10, 466)
-
-
-def test_latency_beyond_the_budget_is_worth_nothing_and_never_negative() -> None:
-    # 400 + 250 * max(0, 1 - 3) + 200 * 1 / 50 + 150 * 1 / 500 = 404.3
-    assert score_of(window([True], latency_ms=300.0))["score"] == 404
-
-
-def test_only_known_latencies_count() -> None:
-    some = pl.concat([window([True] * 2, latency_ms=20.0), window([True] * 2)[1:]])
-    row = score_of(some)
-    assert row["avg_latency_ms"] == 20.0
-    # 400 + 250 * 0.8 + 200 * 3 / 50 + 150 * 3 / 500 = 400 + 200 + 12 + 0.9
-    assert row["score"] == 612
-
-
-def test_floating_noise_does_not_cost_a_point() -> None:
-    # 400 * 0.7 + 0 + 0 + 150 * 10 / 500 = 283, though 0.7 * 400 is a little less in binary.
-    assert score_of(window([False] * 3 + [True] * 7))["score"] == 283
+    counts = evaluations.height, evaluations["evaluations_in_all"][0]
+    assert (row["eval_count"], row["evaluations_in_all"]) == counts
+    known = evaluations["latency_ms"].drop_nulls()
+    assert row["avg_latency_ms"] == (known[0] if len(known) else None)
 
 
 def test_streaks_of_agents_are_apart() -> None:
@@ -267,29 +253,22 @@ def agents(**changes: object) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=AGENT_SCORES.schema)
 
 
-def test_scores_at_the_limits_pass() -> None:
-    assert reputation_is_in_range(identities(overall_score=-1.0, confidence=1.0)).passed
-    assert agent_scores_are_in_range(agents(score=0, pass_rate=0.0, streak=0)).passed
-    newest = {"score": None, "evaluations_in_all": 1, "eval_count": 1, "streak": 1}
-    assert agent_scores_are_in_range(agents(**newest)).passed
-    calibrating = agents(score=None, evaluations_in_all=49, eval_count=49, streak=0)
-    assert agent_scores_are_in_range(calibrating).passed
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "passed"),
     [
-        {"overall_score": 1.1},
-        {"score_7d_ago": -1.1},
-        {"confidence": 1.1},
-        {"confidence": None},
-        {"total_events": None},
-        {"total_events": 1, "positive_events": 1, "negative_events": 1},
+        ({"overall_score": -1.0, "confidence": 1.0}, True),
+        ({"overall_score": 1.1}, False),
+        ({"score_7d_ago": -1.1}, False),
+        ({"confidence": 1.1}, False),
+        ({"confidence": None}, False),
+        ({"total_events": None}, False),
+        ({"total_events": 1, "positive_events": 1, "negative_events": 1}, False),
     ],
 )
-def test_reputation_outside_its_range_is_found(changes: dict[str, object]) -> None:
+def test_reputation_outside_its_range_is_found(changes: dict[str, object], passed: bool) -> None:
     result = reputation_is_in_range(identities(**changes))
-    assert (result.passed, result.found) == (False, "1 identities outside")
+    assert result.passed is passed
+    assert passed or result.found == "1 identities outside"
 
 
 def test_an_example_names_the_identity_and_its_four_scores() -> None:
@@ -298,19 +277,28 @@ def test_an_example_names_the_identity_and_its_four_scores() -> None:
     assert result.examples == ("b, 1.5, 0.5, 0.25, 0.125",)
 
 
+ONE = {"score": None, "evaluations_in_all": 1, "eval_count": 1, "streak": 1}
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "passed"),
     [
-        {"score": 1001},
-        {"score": None},
-        {"score": 700, "evaluations_in_all": 49, "eval_count": 49, "streak": 1},
-        {"pass_rate": 1.1},
-        {"pass_rate": None},
-        {"eval_count": 501},
-        {"eval_count": 0, "streak": 0},
-        {"streak": 51},
+        ({"score": 0, "pass_rate": 0.0, "streak": 0}, True),
+        (ONE, True),
+        (ONE | {"evaluations_in_all": 49, "eval_count": 49, "streak": 0}, True),
+        ({"score": 1001}, False),
+        ({"score": None}, False),
+        ({"score": 700, "evaluations_in_all": 49, "eval_count": 49, "streak": 1}, False),
+        ({"pass_rate": 1.1}, False),
+        ({"pass_rate": None}, False),
+        ({"eval_count": 501}, False),
+        ({"eval_count": 0, "streak": 0}, False),
+        ({"streak": 51}, False),
     ],
 )
-def test_an_agent_score_outside_its_range_is_found(changes: dict[str, object]) -> None:
+def test_an_agent_score_outside_its_range_is_found(
+    changes: dict[str, object], passed: bool
+) -> None:
     result = agent_scores_are_in_range(agents(**changes))
-    assert (result.passed, result.found) == (False, "1 agents outside")
+    assert result.passed is passed
+    assert passed or result.found == "1 agents outside"

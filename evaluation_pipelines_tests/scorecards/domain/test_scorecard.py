@@ -122,6 +122,8 @@ ALLOWED = {"allow_fallback": True}
         (judged_profile(**HYBRID), TASTE, {}, {"overall_score": 75, "confidence": 0.75}),
         (judged_profile(**(HYBRID | {"criteria": criteria(tool_effectiveness=1, taste=3)})), TASTE,
          {}, {"overall_score": 80, "confidence": 0.7}),
+        (judged_profile(criteria=criteria(taste=0.5)), TASTE, {},
+         {"overall_score": 80, "confidence": 0.7}),
         # A placeholder is written if that is allowed and no score exists.
         (judged_profile(**HYBRID), FAILED, ALLOWED,
          {"overall_score": 50, "confidence": 0.1, "fallback": True, "reasoning":

@@ -107,6 +107,12 @@ def failure(title: str, error: str | None = None) -> SessionStep:
                 (StepText("error", "no such rule"),), ("parameters",), is_failure=True,
             ),
         ),
+        (
+            tool(0, tool_name="Bash", tool_parameters="{}", content="x", duration_ms=1000.0),
+            SessionStep("tool", 0, "TOOL Bash: ok, 1.0 s", (
+                parameters("{}"), StepText("result", "x", is_tool_text=True)
+            )),
+        ),
         (  # An error that is the result is shown once.
             tool(0, success=False, tool_name="Bash", error="lost", content="lost"),
             SessionStep("tool", 0, "TOOL Bash: FAILED, 100 ms", (StepText("error", "lost"),),
