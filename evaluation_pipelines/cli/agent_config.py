@@ -55,7 +55,7 @@ def agent_config(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> None:
-    """Print the settings with which an agent program or library sends telemetry.
+    """Print the telemetry settings of an agent program or library.
 
     Standard error names the place of each file. See docs/service.md.
     """

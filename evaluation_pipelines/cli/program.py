@@ -43,7 +43,9 @@ _COMPARE, _PEOPLE, _RUN = "Compare", "People and data protection", "Run the inst
 COMMANDS = {
     "demo": Entry("demo:demo", _FIRST, "Run all steps on sample telemetry and show the results."),
     "agent-config": Entry(
-        "agent_config:agent_config", _FIRST, "Print an agent program's settings for telemetry."
+        "agent_config:agent_config",
+        _FIRST,
+        "Print the telemetry settings of an agent program or library.",
     ),
     "score": Entry("score:score", _FIRST, "Score telemetry files without storing anything."),
     "doctor": Entry("doctor:doctor", _FIRST, "Check the installation and suggest fixes."),
