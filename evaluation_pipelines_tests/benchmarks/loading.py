@@ -37,8 +37,8 @@ def run(options: Options) -> Section:
             f"{whole:.2f} s",
             f"{alone:.2f} s",
             f"{whole / alone:.2f}x",
-            "<= 1.8x",
-            whole / alone <= 1.8,
+            "<= 2.2x",
+            whole / alone <= 2.2,
         )
     ]
     return section

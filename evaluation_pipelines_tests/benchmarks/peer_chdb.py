@@ -100,7 +100,7 @@ def produce(source: str, folder: str, threads: int) -> dict[str, str]:
             known=quoted_list(ATTRIBUTES_WITH_COLUMN),
         )
     )
-    return {"parquet": target, "columns": str(len(COLUMNS) + 7)}
+    return {"parquet": target}
 
 
 def _expression(column: Column) -> str:
