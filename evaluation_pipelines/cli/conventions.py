@@ -39,8 +39,8 @@ ORGANIZATION = typer.Option(
     "--organization", metavar="NAME", help="Organization, if several have such a session."
 )
 
-OTLP_PORT = 4318
-"""Where agents send OTLP over HTTP unless they are given another address."""
+OTLP_PORT, GRPC_PORT = 4318, 4317
+"""Where agents send OTLP over HTTP and over gRPC unless they are given another address."""
 
 
 class DefaultCommandGroup(TyperGroup):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.conventions import OTLP_PORT
+from evaluation_pipelines.cli.conventions import GRPC_PORT, OTLP_PORT
 from evaluation_pipelines.cli.output import print_error
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import load_settings
@@ -22,6 +22,12 @@ def serve(
     otlp: Annotated[
         bool,
         typer.Option("--otlp", help=f"Also receive on {OTLP_PORT}, the usual port of OTLP/HTTP."),
+    ] = False,
+    otlp_grpc: Annotated[
+        bool,
+        typer.Option(
+            "--otlp-grpc", help=f"Also receive on {GRPC_PORT}, the usual port of OTLP/gRPC."
+        ),
     ] = False,
     builds: Annotated[
         bool | None,
@@ -44,8 +50,8 @@ def serve(
     from evaluation_pipelines.service.serve import serve as run  # slow to import
 
     with open_stores(load_settings(), is_served=True) as stores:
-        otlp_port = OTLP_PORT if otlp else None
-        run(stores, host, port, otlp_port, _print_address, builds=builds)
+        otlp_port, grpc_port = OTLP_PORT if otlp else None, GRPC_PORT if otlp_grpc else None
+        run(stores, host, port, otlp_port, grpc_port, _print_address, builds=builds)
 
 
 def _print_address(url: str) -> None:

@@ -76,11 +76,15 @@ class _Application(FastAPI):
 
 
 def create_app(
-    installation: Installation, otlp_port: int | None = None, keeper: Keeper | None = None
+    installation: Installation,
+    otlp_port: int | None = None,
+    keeper: Keeper | None = None,
+    grpc_address: str | None = None,
 ) -> FastAPI:
     """Return the application of an installation, whose stores stay open while it runs.
 
-    On ``otlp_port`` it only receives telemetry. ``keeper`` keeps the data current meanwhile.
+    On ``otlp_port`` it only receives telemetry, at ``grpc_address`` also over gRPC. ``keeper``
+    keeps the data current meanwhile.
     """
     settings, receiver = installation.settings, Receiver(installation)
     kept = Kept(installation.stores)
@@ -89,7 +93,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with live.running():
+        async with live.running(), receiver.over_grpc(app, grpc_address):
             yield
         receiver.close()
 

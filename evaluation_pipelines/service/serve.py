@@ -39,6 +39,7 @@ def serve(
     host: str,
     port: int,
     otlp_port: int | None,
+    grpc_port: int | None,
     when_listening: Callable[[str], None],
     *,
     builds: bool | None = None,
@@ -50,25 +51,30 @@ def serve(
         host: A name or address of this machine.
         port: The port to listen on.
         otlp_port: Another one, which only receives telemetry; ``None`` for none.
+        grpc_port: One that receives telemetry over gRPC, or ``None``.
         when_listening: Gets the URL of each port.
         builds: Whether a child process reads, builds and publishes new telemetry; ``None``: if the
             installation is that of one person.
 
     Raises:
         ListenError: the address is open to other machines and there is no key, or is in use.
-        NotReceivedError: there is an OTLP port, and telemetry lands in no folder.
+        NotReceivedError: there is such a port, and telemetry lands in no folder.
     """
-    if otlp_port is not None and stores.landing.folder is None:
+    if (otlp_port or grpc_port) is not None and stores.landing.folder is None:
         raise NotReceivedError(
             f"Telemetry is read from {stores.landing.where()}: this service cannot receive any. "
-            "Run it without --otlp, and send telemetry to a collector that writes there."
+            "Run it without --otlp and --otlp-grpc, and let a collector write there."
         )
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
     ports = [port] if otlp_port is None else [port, otlp_port]
     sockets = [_listen(host, each) for each in ports]
+    named = f"[{host}]" if ":" in host else host
+    if grpc_port is not None:
+        _listen(host, grpc_port).close()  # for the error: that of the library has no advice
+        ports.append(grpc_port)
     for each in ports:
-        when_listening(f"http://{f'[{host}]' if ':' in host else host}:{each}")
+        when_listening(f"http://{named}:{each}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     log_rubric_faults(stores.settings)
     for fault in read_own_prices(stores.settings.prices_path).faults:
@@ -81,7 +87,9 @@ def serve(
     BoundedHttpProtocol.open_connections = Connections(installation.settings.trusted_proxies)
     if builds is None:
         builds = is_for_one_person(stores, keys)
-    app = create_app(installation, otlp_port, Keeper(installation) if builds else None)
+    keeper = Keeper(installation) if builds else None
+    grpc_address = None if grpc_port is None else f"{named}:{grpc_port}"
+    app = create_app(installation, otlp_port, keeper, grpc_address)
     config = uvicorn.Config(
         app,
         http=BoundedHttpProtocol,

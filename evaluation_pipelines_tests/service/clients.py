@@ -20,11 +20,11 @@ ADDRESS = "http://localhost:8400"
 class Service:
     """The service of a workplace; time stands still."""
 
-    def __init__(self, workplace: Workplace, now: datetime = NOW) -> None:
+    def __init__(self, workplace: Workplace, now: datetime = NOW, **options: Any) -> None:
         self.workplace = workplace
         # A second passes with each question: new and revoked keys count at once.
         keys = KeyRing(workplace.ledger, lambda: NOW, count().__next__)
-        self.app = create_app(Installation(workplace.stores, keys, lambda: now))
+        self.app = create_app(Installation(workplace.stores, keys, lambda: now), **options)
 
     def client(self, key: str | None = None, peer: str = "127.0.0.1") -> TestClient:
         """Return a client at an address, with a key or without."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 import msgspec
@@ -11,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.addresses import holder_network
@@ -39,8 +41,9 @@ _STATUS_CODES = {
     400: 3,  # INVALID_ARGUMENT
     401: 16,  # UNAUTHENTICATED
     403: 7,  # PERMISSION_DENIED
-    413: 11,  # OUT_OF_RANGE
-    429: 8,  # RESOURCE_EXHAUSTED
+    413: 8,  # RESOURCE_EXHAUSTED
+    429: 8,
+    501: 12,  # UNIMPLEMENTED
     503: 14,  # UNAVAILABLE
 }
 """HTTP status -> code of google.rpc.Status; 2, UNKNOWN, for others."""
@@ -123,6 +126,8 @@ _FORMATS = {JSON: (check_json, "jsonl"), PROTOBUF: (check_protobuf, "pb")}
 _IN_THREAD_BYTES = 128 * 1024
 """Size from which a request is checked in a thread, so that others are not kept waiting."""
 
+_GRPC_SECONDS_TO_STOP = 20
+
 _may_ingest = caller_with(Role.INGEST)
 
 
@@ -147,6 +152,22 @@ class Receiver:
         return [
             Route(f"/v1/{signal}", _Endpoint(self, signal), methods=["POST"]) for signal in Signal
         ]
+
+    @asynccontextmanager
+    async def over_grpc(self, app: ASGIApp, address: str | None) -> AsyncIterator[None]:
+        """Receive over gRPC, too, during the block, and finish calls under way at its end."""
+        if address is None:
+            yield
+            return
+        # Slow to import, and only for those who ask for it.
+        from evaluation_pipelines.service.receiver.grpc_server import create_grpc_server
+
+        server = create_grpc_server(app, address, self._max_bytes)
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(_GRPC_SECONDS_TO_STOP)
 
     def close(self) -> None:
         """Close the files that were written."""
