@@ -91,6 +91,11 @@ _EVENT_COLUMNS = columns(
         pl.Boolean,
         "the time sent was unreadable or impossible, so event_time is a substitute",
     ),
+    ("trace_id", pl.String, "trace of its span"),
+    ("span_id", pl.String, "its span"),
+    ("parent_span_id", pl.String, "parent of its span"),
+    ("span_role", pl.String, "role of the row: call, reply, tool, agent ..."),
+    ("span_session_id", pl.String, "session named by the span itself"),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),
 )

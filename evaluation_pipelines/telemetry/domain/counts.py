@@ -10,7 +10,7 @@ class IngestCounts:
     Attributes:
         bytes: Bytes consumed, including newlines.
         lines: Lines that were not empty.
-        skipped: Metrics and traces, which are not used.
+        skipped: Metrics, which are not used.
         quarantined: Lines or single records that could not be read.
         attribution_lines: Attribution lines.
         events: Rows stored.
@@ -23,6 +23,7 @@ class IngestCounts:
         value_anomalies: Invalid single values that became null.
         out_of_range: Events of sessions that began before the first partition.
         forgotten: Events of sessions that were forgotten, and are left out.
+        spans: Spans read: each gives one or more events, or is counted by name.
     """
 
     bytes: int = 0
@@ -40,6 +41,7 @@ class IngestCounts:
     value_anomalies: int = 0
     out_of_range: int = 0
     forgotten: int = 0
+    spans: int = 0
 
     def add(self, other: "IngestCounts") -> None:
         """Add other counts."""

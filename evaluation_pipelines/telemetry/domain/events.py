@@ -109,17 +109,20 @@ def events_of(
         add_models(columns, attributes, shape.dialect, prices)
     columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
     columns["time_anomaly"] = [each is not None for each in replaced]
-    columns["event_id"], columns[NAMES_ITSELF] = _ids(
-        columns,
-        named_ids(columns, stated_us, _prefix(shape)),
-        lambda: _content_ids(
-            shape,
+    if "event_id" in columns and None not in columns["event_id"]:  # of spans
+        columns[NAMES_ITSELF] = [True] * len(numbers)
+    else:
+        columns["event_id"], columns[NAMES_ITSELF] = _ids(
             columns,
-            _times_of_ids(shape, attributes, sent_us),
-            bodies,
-            attributes,
-        ),
-    )
+            named_ids(columns, stated_us, _prefix(shape)),
+            lambda: _content_ids(
+                shape,
+                columns,
+                _times_of_ids(shape, attributes, sent_us),
+                bodies,
+                attributes,
+            ),
+        )
     name_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
@@ -317,10 +320,11 @@ def _finish(shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]]) -> 
         return [True] * count
     named = columns.get("organization_id") or [None] * count
     columns["organization_id"] = [each or NO_ORGANIZATION for each in named]
-    columns["event_name"] = ["other"] * count
     if dialect is None:
+        columns["event_name"] = ["other"] * count
         return [True] * count
-    columns["event_name"] = [dialect.event_names.get(name, "other")] * count
+    if "event_name" not in columns:  # spans have it
+        columns["event_name"] = [dialect.event_names.get(name, "other")] * count
     columns["source_cli"] = [dialect.source_cli] * count
     if dialect.refined is not None and name not in dialect.refined:
         return [True] * count

@@ -119,16 +119,14 @@ _NANOSECONDS = 10**9
 def as_request(document: Any) -> dict[str, Any]:
     """Return a record of the SDK as an OTLP request; any other object as it is.
 
-    Of a span or metrics only the signal is kept. What is no object becomes one broken record.
+    A span or metrics count as metrics without content. What is no object becomes one broken record.
     """
     if not isinstance(document, dict):
         return {"resourceLogs": [document]}
     if "hrTime" in document:
         return {"resourceLogs": [_resource_logs(document)]}
-    if "scopeMetrics" in document:
-        return {"resourceMetrics": []}
     is_span = "startTime" in document and {"spanContext", "_spanContext", "kind"} & document.keys()
-    return {"resourceSpans": []} if is_span else document
+    return {"resourceMetrics": []} if is_span or "scopeMetrics" in document else document
 
 
 def time_of(document: Any) -> str | None:

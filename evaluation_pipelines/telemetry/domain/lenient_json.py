@@ -22,7 +22,13 @@ SCOPE_LOGS = (
     *("instrumentationLibraryLogs", "instrumentation_library_logs"),
 )
 LOG_RECORDS = ("logRecords", "log_records", "logs")
-_LISTS = {*RESOURCE_LOGS, *SCOPE_LOGS, *LOG_RECORDS}
+RESOURCE_SPANS = ("resourceSpans", "resource_spans")
+SCOPE_SPANS = (
+    *("scopeSpans", "scope_spans"),
+    *("instrumentationLibrarySpans", "instrumentation_library_spans"),
+)
+SPANS = ("spans",)
+_LISTS = {*RESOURCE_LOGS, *SCOPE_LOGS, *LOG_RECORDS, *RESOURCE_SPANS, *SCOPE_SPANS, *SPANS}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_DEPTH = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)

@@ -265,7 +265,7 @@ def _add_costs(
         rates = None if model is None else prices.rates(model, at_us)
         price = list_prices[index] = _price(rates, numbers)
         # A program that sends costs leaves out those that only the installation knows.
-        if not dialect.sends_cost or (costs[index] is None and rates and rates.is_own):
+        if costs[index] is None and (not dialect.sends_cost or (rates and rates.is_own)):
             costs[index] = price
             sources[index] = "unknown" if price is None else "priced"
     columns["list_price_usd"] = list_prices

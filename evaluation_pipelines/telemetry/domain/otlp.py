@@ -1,4 +1,4 @@
-"""OTLP log requests as JSON: their types, and how lines are read into them.
+"""OTLP requests of logs and traces as JSON: their types, and how lines are read into them.
 
 Both encodings are read: that of the SDKs (integers as numbers) and that of the collector
 (64-bit integers as strings, empty fields omitted). A line with a sound envelope and a broken record
@@ -20,7 +20,10 @@ from evaluation_pipelines.telemetry.domain.joined import as_request, time_of
 from evaluation_pipelines.telemetry.domain.lenient_json import (
     LOG_RECORDS,
     RESOURCE_LOGS,
+    RESOURCE_SPANS,
     SCOPE_LOGS,
+    SCOPE_SPANS,
+    SPANS,
     MalformedLineError,
     parse_leniently,
 )
@@ -73,6 +76,58 @@ class ResourceLogs(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fiel
     first_record: int | None = msgspec.field(default=None, name="(place)")  # never sent
 
 
+class SpanEvent(msgspec.Struct, gc=False, rename="camel"):
+    """Something that happened at one moment of a span, such as an exception."""
+
+    name: Any = None
+    attributes: list[KeyValue] | None = None
+
+
+class SpanLink(msgspec.Struct, gc=False, rename="camel"):
+    """Another span that caused this one."""
+
+    trace_id: Any = None
+
+
+class Status(msgspec.Struct, gc=False):
+    """How a span ended: 0 unset, 1 OK, 2 error."""
+
+    code: Any = None
+    message: Any = None
+
+
+class Span(msgspec.Struct, gc=False, rename="camel"):
+    """One span. Ids and times are as sent, times in nanoseconds."""
+
+    trace_id: Any = None
+    span_id: Any = None
+    parent_span_id: Any = None
+    name: Any = None
+    start_time_unix_nano: Any = None
+    end_time_unix_nano: Any = None
+    attributes: list[KeyValue] | None = None
+    events: list[SpanEvent] | None = None
+    links: list[SpanLink] | None = None
+    status: Status | None = None
+
+
+class ScopeSpans(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """Spans of one scope."""
+
+    spans: list[Span] | None = None
+    scope: Scope | None = None
+    schema_url: Any = None
+
+
+class ResourceSpans(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """Scopes of one resource. ``first_record`` is as in ResourceLogs."""
+
+    scope_spans: list[ScopeSpans] | None = None
+    resource: Resource | None = None
+    schema_url: Any = None
+    first_record: int | None = msgspec.field(default=None, name="(place)")  # never sent
+
+
 class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """One line of a landing file: an OTLP request of any signal, or an attribution line.
 
@@ -84,9 +139,7 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     resource_metrics: msgspec.Raw | msgspec.UnsetType = msgspec.field(
         default=msgspec.UNSET, name="resourceMetrics"
     )
-    resource_spans: msgspec.Raw | msgspec.UnsetType = msgspec.field(
-        default=msgspec.UNSET, name="resourceSpans"
-    )
+    resource_spans: list[ResourceSpans] | None = msgspec.field(default=None, name="resourceSpans")
     session_id: Any = None
     masque: Any = None
     donned_at: Any = None
@@ -95,10 +148,9 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     other_names: tuple[str, ...] = msgspec.field(default=(), name="(other)")  # never sent
 
     @property
-    def other_signals(self) -> int:
-        """Number of keys of metrics and traces in the line."""
-        signals = (self.resource_metrics, self.resource_spans)
-        return sum(signal is not msgspec.UNSET for signal in signals)
+    def has_metrics(self) -> bool:
+        """True if the line has the key of metrics."""
+        return self.resource_metrics is not msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +172,11 @@ _CAMEL_CASE = {
     "time_unix_nano": "timeUnixNano",
     "observed_time_unix_nano": "observedTimeUnixNano",
     "event_name": "eventName",
+    "trace_id": "traceId",
+    "span_id": "spanId",
+    "parent_span_id": "parentSpanId",
+    "start_time_unix_nano": "startTimeUnixNano",
+    "end_time_unix_nano": "endTimeUnixNano",
     "string_value": "stringValue",
     "int_value": "intValue",
     "double_value": "doubleValue",
@@ -136,11 +193,12 @@ class _NotUnderstood:
 
     content: dict[str, Any]
     level: str
+    signal: str
 
     @property
     def reason(self) -> str:
         names = ", ".join(sorted(map(str, self.content)))[:200]
-        return f"not OTLP logs: {self.level} has no list of records, only: {names}"
+        return f"not OTLP {self.signal}: {self.level} has no list of records, only: {names}"
 
 
 def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
@@ -167,9 +225,13 @@ def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
 
 def _has_all_records(decoded: Line, line: bytes) -> bool:
     """Return False if a list was not decoded: it has another name, or one that is there twice."""
-    scopes, resources = 0, decoded.resource_logs or ()
     if decoded.session_id is None and line.count(b'"resourceLogs"') > 1:
         return False
+    if decoded.resource_spans is not None and not _has_all_spans(decoded.resource_spans, line):
+        return False
+    if decoded.resource_logs is None and decoded.resource_spans is not None:
+        return True
+    scopes, resources = 0, decoded.resource_logs or ()
     for resource_logs in resources:
         if resource_logs.scope_logs is None:
             return False
@@ -178,6 +240,17 @@ def _has_all_records(decoded: Line, line: bytes) -> bool:
             if scope_logs.log_records is None:
                 return False
     return line.count(b'"logRecords"') <= scopes and line.count(b'"scopeLogs"') <= len(resources)
+
+
+def _has_all_spans(resources: list[ResourceSpans], line: bytes) -> bool:
+    scopes = [scope for resource in resources for scope in resource.scope_spans or ()]
+    return (
+        line.count(b'"resourceSpans"') == 1
+        and all(resource.scope_spans is not None for resource in resources)
+        and all(scope.spans is not None for scope in scopes)
+        and line.count(b'"spans"') <= len(scopes)
+        and line.count(b'"scopeSpans"') <= len(resources)
+    )
 
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
@@ -189,25 +262,23 @@ def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
 
 def _convert(document: Any, indices: Iterator[int], defects: list[Defect]) -> Line:
     request = as_request(document)
-    kept: list[ResourceLogs] = []
+    kept: dict[_Signal, list[Any]] = {_LOGS: [], _TRACES: []}
     # `indices` comes last: `zip` stops at the end of the records before it takes an index.
-    for (resource, scope, record), index in zip(_records_of(request), indices, strict=False):
-        if isinstance(record, _NotUnderstood):
-            defects.append(Defect(record.reason, index))
+    for found, index in zip(_records_of(request), indices, strict=False):
+        if isinstance(found.record, _NotUnderstood):
+            defects.append(Defect(found.record.reason, index))
             continue
-        logs = {"scope": scope, "logRecords": [_in_camel_case(record)]}
-        sent = {"resource": _in_camel_case(resource), "scopeLogs": [logs]}
         try:
-            one = msgspec.convert(sent, ResourceLogs)
+            one = msgspec.convert(found.as_sent(in_camel_case=True), found.signal.type)
             one.first_record = index
-            kept.append(one)
+            kept[found.signal].append(one)
         except msgspec.ValidationError as error:
-            defects.append(Defect(f"not an OTLP log record: {error}", index))
+            defects.append(Defect(f"not an OTLP {found.signal.record}: {error}", index))
     present = msgspec.Raw(b"null")
     return Line(
-        resource_logs=kept if any(name in request for name in RESOURCE_LOGS) else None,
+        resource_logs=kept[_LOGS] if any(name in request for name in RESOURCE_LOGS) else None,
         resource_metrics=present if "resourceMetrics" in request else msgspec.UNSET,
-        resource_spans=present if "resourceSpans" in request else msgspec.UNSET,
+        resource_spans=kept[_TRACES] if any(name in request for name in RESOURCE_SPANS) else None,
         session_id=request.get("session_id"),
         masque=request.get("masque"),
         donned_at=request.get("donned_at"),
@@ -226,20 +297,61 @@ def _in_camel_case(value: Any) -> Any:
     return {_CAMEL_CASE.get(name, name): _in_camel_case(each) for name, each in value.items()}
 
 
-def _records_of(request: dict[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield resource, scope and log record as sent, in the order of the line."""
-    for resource_logs in _children(request, RESOURCE_LOGS) or ():
-        resource = _first(resource_logs, ("resource",))
-        scopes = _children(resource_logs, SCOPE_LOGS)
-        if scopes is None:
-            yield resource, None, _NotUnderstood(resource_logs, "a resource")
-        for scope_logs in scopes or ():
-            scope = _first(scope_logs, _SCOPE)
-            records = _children(scope_logs, LOG_RECORDS)
-            if records is None:
-                yield resource, scope, _NotUnderstood(scope_logs, "a scope")
-            for record in records or ():
-                yield resource, scope, record
+@dataclass(frozen=True, slots=True)
+class _Signal:
+    """Names of the lists of one signal, and the type of its records with their resource."""
+
+    signal: str
+    record: str
+    resources: tuple[str, ...]
+    scopes: tuple[str, ...]
+    records: tuple[str, ...]
+    type: Any
+
+
+_LOGS = _Signal("logs", "log record", RESOURCE_LOGS, SCOPE_LOGS, LOG_RECORDS, ResourceLogs)
+_TRACES = _Signal("traces", "span", RESOURCE_SPANS, SCOPE_SPANS, SPANS, ResourceSpans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record as sent, with its scope and resource."""
+
+    signal: _Signal
+    resource: Any
+    scope: Any
+    record: Any
+
+    def as_sent(self, *, in_camel_case: bool = False) -> Any:
+        """Return the record alone with its scope and resource."""
+        if isinstance(self.record, _NotUnderstood):
+            if self.record.level != "a scope":
+                return self.record.content
+            scope = self.record.content
+        else:
+            record = _in_camel_case(self.record) if in_camel_case else self.record
+            scope = {"scope": self.scope, self.signal.records[0]: [record]}
+        resource = _in_camel_case(self.resource) if in_camel_case else self.resource
+        return {"resource": resource, self.signal.scopes[0]: [scope]}
+
+
+def _records_of(request: dict[str, Any]) -> Iterator[_Record]:
+    """Yield the records of logs and then the spans, in the order of the line."""
+    for signal in (_LOGS, _TRACES):
+        for of_resource in _children(request, signal.resources) or ():
+            resource = _first(of_resource, ("resource",))
+            scopes = _children(of_resource, signal.scopes)
+            if scopes is None:
+                lost = _NotUnderstood(of_resource, "a resource", signal.signal)
+                yield _Record(signal, resource, None, lost)
+            for of_scope in scopes or ():
+                scope = _first(of_scope, _SCOPE)
+                records = _children(of_scope, signal.records)
+                if records is None:
+                    lost = _NotUnderstood(of_scope, "a scope", signal.signal)
+                    yield _Record(signal, resource, scope, lost)
+                for record in records or ():
+                    yield _Record(signal, resource, scope, record)
 
 
 def _first(parent: Any, names: tuple[str, ...]) -> Any:
@@ -277,12 +389,10 @@ def select_records(line: bytes, indices: Collection[int]) -> bytes:
     ]
     if missing := [index for index in indices if index >= len(records)]:
         raise MalformedLineError(f"has no record {missing[0]}, only {len(records)}")
-    chosen = [_single_record(*records[index]) for index in sorted(indices)]
-    return json.dumps({"resourceLogs": chosen}).encode()
-
-
-def _single_record(resource: Any, scope: Any, record: Any) -> dict[str, Any]:
-    if isinstance(record, _NotUnderstood):
-        is_scope = record.level == "a scope"
-        return {"resource": resource, "scopeLogs": [record.content]} if is_scope else record.content
-    return {"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": [record]}]}
+    chosen = [records[index] for index in sorted(indices)]
+    return json.dumps(
+        {
+            signal.resources[0]: [each.as_sent() for each in chosen if each.signal is signal]
+            for signal in {each.signal: None for each in chosen}
+        }
+    ).encode()

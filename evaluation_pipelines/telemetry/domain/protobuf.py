@@ -1,8 +1,8 @@
 """OTLP requests in protobuf, converted to the JSON that all other telemetry has.
 
 https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: names in camel case, bytes of
-values in base64. Numbers stay numbers. Fields that are not read (trace ids, severities) are left
-out.
+values in base64, ids of spans in hex. Numbers stay numbers. Fields that are not read (severities,
+kinds of spans) are left out.
 """
 
 import base64
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
-_OTHER_SIGNAL = b'{"resourceSpans":[]}'
+_METRICS = b'{"resourceMetrics":[]}'
 _FIRST_FIELD = b"\n"
 """Field 1, length-delimited: the list of resources of any request."""
 
@@ -31,7 +32,7 @@ def looks_like_request(content: bytes) -> bool:
 
 
 def request_json(message: bytes) -> bytes:
-    """Return a request in protobuf as OTLP JSON; one of metrics or traces without its content.
+    """Return a request in protobuf as OTLP JSON, metrics without content.
 
     Raises:
         ValueError: it is no OTLP request.
@@ -43,27 +44,41 @@ def request_json(message: bytes) -> bytes:
     try:
         request = ExportLogsServiceRequest.FromString(message)
     except DecodeError as error:
-        if _is_other_signal(message):
-            return _OTHER_SIGNAL
-        raise ValueError(f"not an OTLP request in protobuf: {error}") from None
+        if (other := _other_signal(message)) is None:
+            raise ValueError(f"not an OTLP request in protobuf: {error}") from None
+        return other
     if _has_other_records(request.resource_logs):
-        return _OTHER_SIGNAL
+        return _other_signal(message) or _METRICS
     return msgspec.json.encode(
         {"resourceLogs": [_resource(each) for each in request.resource_logs]}
     )
 
 
-def _is_other_signal(message: bytes) -> bool:
-    """Return True for a request of traces or metrics."""
+def _other_signal(message: bytes) -> bytes | None:
+    """Return a request of traces as JSON, one of metrics without its content, else None."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
-    for kind in (traces.ExportTraceServiceRequest, metrics.ExportMetricsServiceRequest):
-        with suppress(DecodeError):
-            kind.FromString(message)
-            return True
-    return False
+    with suppress(DecodeError):
+        request = traces.ExportTraceServiceRequest.FromString(message)
+        if _has_ids(request.resource_spans):
+            sent = [_resource_of_spans(each) for each in request.resource_spans]
+            return msgspec.json.encode({"resourceSpans": sent})
+    with suppress(DecodeError):
+        metrics.ExportMetricsServiceRequest.FromString(message)
+        return _METRICS
+    return None
+
+
+def _has_ids(resources: "Iterable[ResourceSpans]") -> bool:
+    """Return False for metrics, which have a name in the place of the id."""
+    spans = (span for each in resources for scope in each.scope_spans for span in scope.spans)
+    first = next(spans, None)
+    return first is None or len(first.trace_id) == _TRACE_ID_BYTES or not first.trace_id
+
+
+_TRACE_ID_BYTES = 16
 
 
 def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
@@ -76,6 +91,34 @@ def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
     scopes = (scope for resource in resources for scope in resource.scope_logs)
     first = next((record for scope in scopes for record in scope.log_records), None)
     return first is not None and any(each.field_number == 1 for each in UnknownFieldSet(first))
+
+
+def _resource_of_spans(spans: "ResourceSpans") -> dict[str, Any]:
+    return {
+        "resource": {"attributes": _pairs(spans.resource.attributes)},
+        "scopeSpans": [_scope_of_spans(each) for each in spans.scope_spans],
+    }
+
+
+def _scope_of_spans(spans: "ScopeSpans") -> dict[str, Any]:
+    scope = {"name": spans.scope.name, "version": spans.scope.version}
+    return {"scope": scope, "spans": [_span(each) for each in spans.spans]}
+
+
+def _span(span: "Span") -> dict[str, Any]:
+    events = [{"name": each.name, "attributes": _pairs(each.attributes)} for each in span.events]
+    return {
+        "traceId": span.trace_id.hex(),
+        "spanId": span.span_id.hex(),
+        "parentSpanId": span.parent_span_id.hex(),
+        "name": span.name,
+        "startTimeUnixNano": span.start_time_unix_nano,
+        "endTimeUnixNano": span.end_time_unix_nano,
+        "attributes": _pairs(span.attributes),
+        "events": events,
+        "links": [{"traceId": each.trace_id.hex()} for each in span.links],
+        "status": {"code": span.status.code, "message": span.status.message},
+    }
 
 
 def _resource(logs: "ResourceLogs") -> dict[str, Any]:

@@ -42,6 +42,7 @@ from evaluation_pipelines.telemetry.domain.otlp import (
     Line,
     LogRecord,
     ResourceLogs,
+    ResourceSpans,
     decode_line,
 )
 from evaluation_pipelines.telemetry.domain.prices import Prices
@@ -52,6 +53,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     Shape,
     Shapes,
 )
+from evaluation_pipelines.telemetry.domain.spans.reading import Spans
 
 _MAX_NAMES_SHOWN = 200
 
@@ -156,6 +158,7 @@ class EventReader:
     organization: str | None = None
     _producers: Producers = field(init=False)
     _shapes: Shapes = field(init=False)
+    _spans: Spans = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _order: list[int] = field(init=False)
     _requests: list[int] = field(init=False)
@@ -201,7 +204,7 @@ class EventReader:
 
     def take(self, size_bytes: int) -> EventBatch:
         """Return the batch read so far, from ``size_bytes`` bytes, and reset the reader."""
-        for shape in self._shapes:
+        for shape in (*self._shapes, *self._spans):
             if shape.records:
                 self._finish(shape)
         self._number_equal_records()
@@ -210,6 +213,8 @@ class EventReader:
             has_content=pl.col("content").is_not_null(),
             has_parameters=pl.col("tool_parameters").is_not_null(),
         )
+        self._names.update(self._spans.unread)
+        self._counts.unknown_records += self._spans.unread.total()
         self._counts.bytes = size_bytes
         self._counts.events = events.height
         replaced = Counter(self._values(REPLACED_BY))
@@ -222,6 +227,7 @@ class EventReader:
 
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
+        self._spans = Spans()
         self._numbers = count()
         self._order, self._requests, self._sdk_time, self._converted = [], [], None, []
         self._quarantined, self._known_defects = [], {}
@@ -251,8 +257,8 @@ class EventReader:
         time. What is written again later follows records of another time. Where a batch ends
         between two equal ones, they count once.
         """
-        is_span = request.resource_logs is None and request.other_signals
-        if not is_span and (request.sdk_time is None or request.sdk_time != self._sdk_time):
+        has_logs = request.resource_logs is not None or request.session_id is not None
+        if has_logs and (request.sdk_time is None or request.sdk_time != self._sdk_time):
             self._requests.append(next(self._numbers))
             self._sdk_time = request.sdk_time
         if request.resource_logs is not None:
@@ -268,11 +274,13 @@ class EventReader:
                     rows = [{**row, "organization_id": self.organization} for row in rows]
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
-        elif not is_span and line.strip() != b"{}":
+        elif request.resource_spans is None and not request.has_metrics and line.strip() != b"{}":
             reason = object_reason(request.other_names)
             reason = reason or "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
-        self._counts.skipped += request.other_signals
+        for resource_spans in request.resource_spans or ():
+            index = self._read_spans(resource_spans, line, origin, index)
+        self._counts.skipped += request.has_metrics
         return index
 
     def _read_resource(
@@ -292,6 +300,30 @@ class EventReader:
                     shape = self._add_record(producer, origin, scope, record)
                     for told in shape.told(record) if shape.told else ():
                         self._add_record(producer, origin, scope, told)
+                index += 1
+        return index
+
+    def _read_spans(
+        self, resource_spans: ResourceSpans, line: bytes, origin: Origin, index: int
+    ) -> int:
+        if resource_spans.first_record is not None:
+            index = resource_spans.first_record
+        producer = self._producers.of(resource_spans.resource)
+        for scope_spans in resource_spans.scope_spans or ():
+            scope = text(scope_spans.scope.name if scope_spans.scope else None) or ""
+            for span in scope_spans.spans or ():
+                if len(span.attributes or ()) > self.max_attributes:
+                    reason = f"{len(span.attributes or ())} attributes, limit is "
+                    found: list[Shape] | str = f"{reason}{self.max_attributes}"
+                else:
+                    found = self._spans.add(self._numbers, producer, origin, scope, span)
+                if isinstance(found, str):
+                    self._quarantine(line, origin.offset, len(line), Defect(found, index))
+                else:
+                    self._counts.spans += 1
+                    for shape in found:
+                        if len(shape.records) >= _RECORDS_PER_CONVERSION:
+                            self._finish(shape)
                 index += 1
         return index
 

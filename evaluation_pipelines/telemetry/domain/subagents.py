@@ -12,9 +12,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, is_counter
-
-UNNAMED = "subagent"
-"""Name of a sub-agent that sends none."""
+from evaluation_pipelines.telemetry.domain.spans.source import UNNAMED
 
 Session = tuple[str, str]
 """Organization (empty if the id is that of one session in any of them) and session id."""

@@ -57,7 +57,7 @@ _EVENT_NAMES = {
     "feedback_survey": "outcome",
 }
 
-_TOOL_CLASSES = {
+TOOL_CLASSES = {
     **dict.fromkeys(("Read", "NotebookRead", "ReadMcpResourceTool"), "read"),
     **dict.fromkeys(("Grep", "Glob", "LS", "LSP", "ToolSearch"), "search"),
     **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit"), "edit"),
@@ -163,7 +163,7 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     if (commit := json_object(details).get("git_commit_id")) is not None:
         rest["git_commit_id"] = commit
     row["tool_type"] = "builtin"
-    row["tool_class"] = _TOOL_CLASSES.get(tool, "other")
+    row["tool_class"] = TOOL_CLASSES.get(tool, "other")
     if tool == "mcp_tool" or tool.startswith("mcp__"):
         row["tool_type"] = row["tool_class"] = "mcp"
         row["tool_name"] = _mcp_name(tool, json_object(details))

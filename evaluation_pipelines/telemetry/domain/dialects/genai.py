@@ -148,7 +148,7 @@ _TOOL_CLASSES = {
 }
 
 # All spellings that conventions and programs have used.
-_COLUMNS = {
+COLUMNS = {
     "gen_ai.agent.id": ("agent_id", text),
     "enduser.pseudo.id": ("account_id", text),
     "gen_ai.response.model": ("model", text),
@@ -271,7 +271,7 @@ GENAI = Dialect(
     name_prefix="gen_ai.",
     scopes=(),
     event_names=_EVENT_NAMES,
-    columns=_COLUMNS,
+    columns=COLUMNS,
     refine=_refine,
     # What answered counts before what was asked for.
     ran_by={
@@ -310,7 +310,7 @@ COPILOT_CHAT = replace(
     scopes=("copilot-chat",),
     event_names=_COPILOT_EVENT_NAMES,
     # Read by `_refine_copilot`.
-    columns={**_COLUMNS, "session.id": (_NAMED_SESSION, text)},
+    columns={**COLUMNS, "session.id": (_NAMED_SESSION, text)},
     refine=_refine_copilot,
     told_by=None,  # it logs each call
     never_sends=GENAI.never_sends

@@ -1,0 +1,177 @@
+"""Join the logs and spans of one agent: a call in both counts once.
+
+The row of the log counts, completed with values that only the span has.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from evaluation_pipelines.schemas import TEXT_KEY
+from evaluation_pipelines.telemetry.domain.spans.assemble import Assembled
+from evaluation_pipelines.telemetry.domain.spans.source import ASKED
+
+_SESSION = ("organization_id", "session_id")
+_TOLERANCE_US = 100_000
+"""Difference between the clocks of two signals of one process."""
+
+_BEFORE_TURN_US = 2_000_000
+"""Time from a prompt to the span of its turn."""
+
+_CALLS, _TOOLS, _PROMPTS, _REPLIES = "call", "tool", "prompt", "reply"
+_KINDS = {
+    "api_request": _CALLS,
+    "api_error": _CALLS,
+    "tool_result": _TOOLS,
+    "user_prompt": _PROMPTS,
+    "assistant_response": _REPLIES,
+}
+_FILLED = (
+    *("agent_id", "subagent", "prompt_id", "request_id", "tool_use_id", "query_source", "model"),
+    *("model_as_sent", "model_variant", "provider", "tool_name", "success", "success_source"),
+    *("exit_code", "decision", "error_type", "duration_ms", "ttft_ms", "input_tokens"),
+    *("output_tokens", "cache_read_tokens", "cache_creation_tokens", "reasoning_tokens"),
+    *("trace_id", "span_id", "parent_span_id", "span_role"),
+)
+
+
+class _Event(NamedTuple):
+    """Columns that decide."""
+
+    row: int
+    organization_id: str | None
+    session_id: str
+    event_name: str
+    at: int
+    duration_ms: float | None
+    trace_id: str | None
+    span_id: str | None
+    span_role: str | None
+    request_id: str | None
+    tool_use_id: str | None
+    model: str | None
+    tool_name: str | None
+    decision: str | None
+    has_content: bool | None
+
+    @property
+    def id(self) -> str | None:
+        return self.tool_use_id if _KINDS[self.event_name] is _TOOLS else self.request_id
+
+    @property
+    def name(self) -> str | None:
+        return self.tool_name if _KINDS[self.event_name] is _TOOLS else self.model
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """Times at which its log can be: the earliest, the most likely, the latest."""
+        length = 0 if self.duration_ms is None else round(self.duration_ms * 1000)
+        if _KINDS[self.event_name] is _PROMPTS:
+            return self.at - _BEFORE_TURN_US, self.at, self.at + length
+        return self.at - length - _TOLERANCE_US, self.at, self.at + _TOLERANCE_US
+
+
+def join_signals(events: pl.DataFrame) -> Assembled:
+    """Return events without the spans' copies of calls in the logs of their session.
+
+    Args:
+        events: AGENT_EVENTS of whole sessions: of logs, and of spans as ``assemble`` returns them.
+            A joined row with the text of its span has the TEXT_KEY of the span.
+    """
+    numbered = events.with_row_index("row")
+    is_span = pl.col("trace_id").is_not_null()
+    relevant = numbered.filter(pl.col("event_name").is_in([*_KINDS, "tool_decision"])).filter(
+        is_span.any().over(_SESSION) & (~is_span).any().over(_SESSION)
+    )
+    if relevant.is_empty():
+        return Assembled(events, {})
+    read = relevant.with_columns(at=pl.col("event_time").dt.epoch("us")).select(_Event._fields)
+    sessions: dict[tuple[str | None, str], list[_Event]] = defaultdict(list)
+    for event in map(_Event._make, read.sort("at", "row").iter_rows()):
+        sessions[event.organization_id, event.session_id].append(event)
+    pairs, doubles = list[tuple[int, int]](), set[int]()
+    for session in sessions.values():
+        _join(session, pairs, doubles)
+    return Assembled(_joined(numbered, pairs, doubles), Counter({"also in the logs": len(doubles)}))
+
+
+def _join(session: Sequence[_Event], pairs: list[tuple[int, int]], doubles: set[int]) -> None:
+    """Add pairs of log and span, and the spans that do not count."""
+    logs: dict[str, list[_Event]] = defaultdict(list)
+    spans: dict[str, list[_Event]] = defaultdict(list)
+    refused = set[str | None]()
+    for event in session:
+        if event.event_name == "tool_decision":
+            refused |= {event.tool_use_id} if event.decision == "reject" else set()
+        else:
+            (spans if event.trace_id is not None else logs)[_KINDS[event.event_name]].append(event)
+    with_text = set[str | None]()
+    for kind in (_CALLS, _TOOLS, _PROMPTS):
+        for log, span in _pairs(logs[kind], spans[kind]):
+            pairs.append((log.row, span.row))
+            doubles.add(span.row)
+            with_text |= {span.span_id} if log.has_content else set()
+    known = (
+        *(each for each in spans[_TOOLS] if each.tool_use_id in refused - {None}),
+        *(each for each in spans[_PROMPTS] if each.span_role == ASKED and logs[_PROMPTS]),
+        *(each for each in spans[_REPLIES] if logs[_REPLIES] or each.span_id in with_text),
+    )
+    doubles |= {each.row for each in known}
+
+
+def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_Event, _Event]]:
+    """Yield logs and spans of the same calls: by id, else by name within the time of the span."""
+    by_id = {log.id: log for log in logs if log.id is not None}
+    taken, rest = set[int](), list[_Event]()
+    for span in spans:
+        log = None if span.id is None else by_id.pop(span.id, None)
+        if log is None:
+            rest.append(span)
+        else:
+            taken.add(log.row)
+            yield log, span
+    open_logs = [log for log in logs if log.row not in taken]
+    times = [log.at for log in open_logs]
+    for span in rest:
+        earliest, likely, latest = span.window
+        near = [
+            log
+            for log in open_logs[bisect_left(times, earliest) : bisect_left(times, latest + 1)]
+            if log.row not in taken and _can_be(log, span)
+        ]
+        if near:
+            log = min(near, key=lambda each: (abs(each.at - likely), each.row))
+            taken.add(log.row)
+            yield log, span
+
+
+def _can_be(log: _Event, span: _Event) -> bool:
+    has_other_id = None not in {log.id, span.id} and log.id != span.id
+    has_other_name = None not in {log.name, span.name} and log.name != span.name
+    return log.event_name == span.event_name and not has_other_id and not has_other_name
+
+
+def _joined(
+    numbered: pl.DataFrame, pairs: Sequence[tuple[int, int]], doubles: set[int]
+) -> pl.DataFrame:
+    """Return the rows without doubles, the logs of pairs completed by their spans."""
+    of_log = pl.DataFrame(pairs, schema={"row": pl.UInt32, "span": pl.UInt32}, orient="row")
+    known = ("row", *_FILLED, *TEXT_KEY, "has_content", "has_parameters")
+    of_span = numbered.select(pl.col(known).name.suffix("_of_span"))
+    left = numbered.filter(~pl.col("row").is_in(sorted(doubles)))
+    both = left.join(of_log, on="row", how="left", maintain_order="left").join(
+        of_span, left_on="span", right_on="row_of_span", how="left", maintain_order="left"
+    )
+    has_text = (
+        pl.col("has_content_of_span").fill_null(value=False)
+        & ~pl.col("has_content").fill_null(value=False)
+        & (pl.col("has_parameters_of_span") | ~pl.col("has_parameters").fill_null(value=False))
+    )
+    texts = (*TEXT_KEY, "has_content", "has_parameters")
+    return both.with_columns(
+        *(pl.coalesce(name, f"{name}_of_span") for name in _FILLED),
+        *(pl.when(has_text).then(f"{name}_of_span").otherwise(name).alias(name) for name in texts),
+    ).select(each for each in numbered.columns if each != "row")

@@ -1,0 +1,386 @@
+"""Read each span alone into shapes, which ``events.py`` converts to rows.
+
+A span becomes a record for each of its roles: its attributes about the work, and fields in
+parentheses for assembling the trace.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.attributes import plain_attributes, text
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    Dialect,
+    Row,
+    leave_out_cached,
+)
+from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI
+from evaluation_pipelines.telemetry.domain.dialects.spans import (
+    SESSION_KEYS,
+    SPAN_SOURCES,
+    TEXTS,
+    UNREAD_SCOPES,
+)
+from evaluation_pipelines.telemetry.domain.otlp import Span
+from evaluation_pipelines.telemetry.domain.shapes import (
+    SHARED_COLUMNS,
+    Origin,
+    Producer,
+    Shape,
+)
+from evaluation_pipelines.telemetry.domain.spans.messages import (
+    last_prompt,
+    last_reply,
+    open_prompt,
+    parsed_object,
+    plain_text,
+)
+from evaluation_pipelines.telemetry.domain.spans.source import (
+    AGENT,
+    ANSWER,
+    APPROVAL,
+    ASKED,
+    CALL,
+    CHAIN,
+    EXECUTION,
+    PART,
+    REPLY,
+    TOOL,
+    SpanSource,
+    SpanView,
+)
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
+
+_REDACTED = ("__REDACTED__", "<REDACTED>", "[REDACTED]")
+
+_COLUMN_OF = {
+    "(id)": "event_id",
+    "(event)": "event_name",
+    "(trace)": "trace_id",
+    "(span)": "span_id",
+    "(parent)": "parent_span_id",
+    "(role)": "span_role",
+    "(names session)": "span_session_id",
+    "(session)": "session_id",
+    "(agent)": "agent_id",
+    "(ms)": "duration_ms",
+    "(text)": "content",
+    "(error)": "error",
+    "(error type)": "error_type",
+    "(parameters)": "tool_parameters",
+    "(success)": "success",
+    "(success source)": "success_source",
+    "(exit code)": "exit_code",
+    "(decision)": "decision",
+    "(class)": "tool_class",
+    "(type)": "tool_type",
+}
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+_SPAN_COLUMNS = {name: (column, _as_is) for name, column in _COLUMN_OF.items()}
+_EVENTS = {
+    **dict.fromkeys((REPLY, ANSWER), "assistant_response"),
+    **dict.fromkeys((ASKED, AGENT, CHAIN), "user_prompt"),
+    TOOL: "tool_result",
+}
+_COMMON = tuple(_COLUMN_OF)[:9]
+_EXTRA = {
+    CALL: ("(ms)", "(error)", "(error type)"),
+    REPLY: ("(text)",),
+    ASKED: ("(text)",),
+    AGENT: ("(ms)", "(text)"),
+    CHAIN: ("(ms)", "(text)"),
+    ANSWER: ("(text)",),
+    TOOL: tuple(_COLUMN_OF)[9:],
+    EXECUTION: ("(ms)", "(error)", "(error type)", "(success)"),
+    APPROVAL: ("(ms)", "(decision)"),
+    PART: ("(ms)",),
+}
+_WITH_ATTRIBUTES = (CALL, TOOL)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Spans of one scope with the same attributes in the same order.
+
+    ``kept`` has the indices of the attributes for calls and tools, ``shared`` for other rows.
+    """
+
+    source: SpanSource | None
+    kept: Sequence[int]
+    shared: Sequence[int]
+    kept_keys: tuple[str, ...]
+    shared_keys: tuple[str, ...]
+    session: Sequence[str]
+    shapes: dict[tuple[str, str], Shape] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Spans:
+    """Shapes of the spans of a batch.
+
+    ``unread`` counts spans without a source by scope and name.
+    """
+
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _known: dict[tuple[str, tuple[str, ...]], _Known] = field(default_factory=dict)
+    _shapes: dict[tuple[Any, ...], Shape] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Shape]:
+        return iter(self._shapes.values())
+
+    def add(
+        self, numbers: Iterator[int], producer: Producer, origin: Origin, scope: str, span: Span
+    ) -> list[Shape] | str:
+        """Add a span to the shapes of its rows, and return them, or the reason of a defect."""
+        trace_id, span_id = _identity(span.trace_id), _identity(span.span_id)
+        if trace_id is None or span_id is None:
+            return f"a span without {'traceId' if trace_id is None else 'spanId'}"
+        pairs = span.attributes or ()
+        keys = tuple([pair.key for pair in pairs])
+        known = self._known.get((scope, keys))
+        if known is None:
+            known = self._known[scope, keys] = _learn(scope, keys)
+        if known.source is None:
+            self.unread[scope, (text(span.name) or "")[:200]] += 1
+            return []
+        values = plain_attributes(pairs)
+        view = SpanView(scope, span, dict(zip(keys, values, strict=True)))
+        source, more = known.source, {}
+        if source.completes is not None:
+            more = source.completes(view)
+            view.attributes |= more
+        kind, role = _kind(source, view)
+        parent = _identity(span.parent_span_id)
+        own, session = _sessions(view, known, producer, trace_id)
+        agent = text(view.first(source.agent)) if source.agent else None
+        sent, ended, ms = _times(span)
+        found = []
+        for row_role, extra in _rows(source, view, role, ms):
+            is_full = row_role in _WITH_ATTRIBUTES
+            shape = self._shape(known, scope, kind, row_role, tuple(more))
+            event_id = hashlib.blake2b(
+                f"{trace_id}/{span_id}/{row_role}".encode(), digest_size=16
+            ).digest()
+            event = _EVENTS.get(row_role) or extra.pop("(event)", "other")
+            common = (event_id, event, trace_id, span_id, parent, row_role, own, session, agent)
+            indices = known.kept if is_full else known.shared
+            record = [
+                *common,
+                *[extra.get(name) for name in _EXTRA[row_role]],
+                *[values[index] for index in indices],
+                *(more.values() if is_full else ()),
+            ]
+            time = ended if row_role in (CALL, REPLY, ANSWER, TOOL) else sent
+            shape.records.append((next(numbers), producer, origin, time, None, None, record))
+            found.append(shape)
+        return found
+
+    def _shape(
+        self,
+        known: _Known,
+        scope: str,
+        kind: str,
+        role: str,
+        more: tuple[str, ...],
+    ) -> Shape:
+        shape = None if more else known.shapes.get((kind, role))
+        if shape is None:
+            keys = (*known.kept_keys, *more) if role in _WITH_ATTRIBUTES else known.shared_keys
+            names = (scope, id(known.source), kind, role, keys)
+            shape = self._shapes.get(names)
+            if shape is None:
+                keys = (*_COMMON, *_EXTRA[role], *keys)
+                shape = self._shapes[names] = Shape(scope, kind, _dialect(known.source, role), keys)
+            if not more:  # others differ from span to span
+                known.shapes[kind, role] = shape
+        return shape
+
+
+@cache
+def _dialect(source: SpanSource, role: str) -> Dialect:
+    """Return the dialect that converts the rows of a role."""
+    refine = _refine_with_cached if source.includes_cached else _refine_call
+    return Dialect(
+        source_cli=source.source_cli,
+        name_prefix="(none)",
+        scopes=(),
+        event_names={},
+        columns={**_SPAN_COLUMNS, **(source.columns if role in _WITH_ATTRIBUTES else {})},
+        refine=refine,
+        refined=None if role == CALL else frozenset(),
+        uses=_CALL_COLUMNS,
+        ran_by=GENAI.ran_by if source.includes_cached else _CLAUDE_RAN_BY,
+        sends_cost=False,
+    )
+
+
+_CLAUDE_RAN_BY = {"effort": ("effort",), "speed": ("speed",)}
+_CALL_COLUMNS = frozenset(
+    {
+        *("source_event_name", "cost_usd", "cost_source"),
+        *("input_tokens", "cache_read_tokens", "cache_creation_tokens"),
+    }
+)
+
+
+def _refine_with_cached(row: Row, rest: dict[str, Any]) -> bool:
+    leave_out_cached(row)
+    return _refine_call(row, rest)
+
+
+def _refine_call(row: Row, _: dict[str, Any]) -> bool:
+    if row.get("cost_usd") is not None:
+        row["cost_source"] = "reported"
+    return True
+
+
+def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
+    names = frozenset(keys)
+    source = None
+    if not scope.startswith(UNREAD_SCOPES):
+        source = next((each for each in SPAN_SOURCES if each.recognizes(scope, names)), None)
+    shared = [index for index, key in enumerate(keys) if key in _SHARED]
+    kept = [
+        index
+        for index, key in enumerate(keys)
+        if key not in SESSION_KEYS and not key.startswith(TEXTS)
+    ]
+    return _Known(
+        source,
+        kept,
+        shared,
+        tuple(keys[index] for index in kept),
+        tuple(keys[index] for index in shared),
+        [key for key in SESSION_KEYS if key in names],
+    )
+
+
+_SHARED = SHARED_COLUMNS.keys() - set(SESSION_KEYS)
+
+
+def _identity(sent: Any) -> str | None:
+    """Return the id of a trace or span, or None if it is empty or only zeros."""
+    return sent if isinstance(sent, str) and sent.strip("0") else None
+
+
+def _kind(source: SpanSource, view: SpanView) -> tuple[str, str]:
+    """Return the kind of a span as sent, and its role."""
+    kind = text(view.first(source.kinds)) or ""
+    role = source.roles.get(kind, PART)
+    if source.role_of is not None:
+        role = source.role_of(view, kind, role)
+    if view.attributes.get("logfire.span_type") == "pending_span":  # sent again when it ends
+        role = PART
+    return (kind or view.name)[:200], role
+
+
+def _sessions(
+    view: SpanView, known: _Known, producer: Producer, trace_id: str
+) -> tuple[str | None, str]:
+    """Return the session named by a span, and the session of its rows for now."""
+    own = next(filter(None, (text(view.attributes[key]) for key in known.session)), None)
+    if own is None and (linked := view.linked_trace) not in (None, trace_id):
+        own = f"trace:{linked}"
+    return own, own or producer.columns.get("session_id") or f"trace:{trace_id}"
+
+
+def _times(span: Span) -> tuple[Any, Any, float | None]:
+    """Return start and end as sent, and the duration if they are in order."""
+    try:
+        started, ended = int(span.start_time_unix_nano), int(span.end_time_unix_nano)
+    except (TypeError, ValueError, OverflowError):
+        started, ended = 0, 0
+    if 0 < started <= ended:
+        return str(started), str(ended), (ended - started) / 1e6
+    known = span.start_time_unix_nano or span.end_time_unix_nano
+    return known, known, None
+
+
+def _rows(
+    source: SpanSource, view: SpanView, role: str, ms: float | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield roles and values of the rows of a span."""
+    if role == CALL:
+        yield CALL, {"(ms)": ms, **_error(source, view)}
+        if reply := _written(last_reply(source.replied(view))):
+            yield REPLY, {"(text)": reply}
+        if prompt := _written(open_prompt(source.asked(view))):
+            yield ASKED, {"(text)": prompt}
+    elif role in (AGENT, CHAIN):
+        yield role, {"(ms)": ms, "(text)": _written(last_prompt(source.prompted(view)))}
+        if answer := _written(last_reply(source.answered(view))):
+            yield ANSWER, {"(text)": answer}
+    elif role == TOOL:
+        yield TOOL, {"(ms)": ms, **_tool(source, view)}
+    elif role == EXECUTION:
+        success = source.outcome(view).success
+        error = {"(error)": text(view.attributes.get("error")) or view.error}
+        kind = text(view.attributes.get("error_class")) or view.error_type
+        yield EXECUTION, {"(ms)": ms, "(success)": success, **error, "(error type)": kind}
+    elif role == APPROVAL:
+        yield APPROVAL, {"(ms)": ms, "(decision)": text(view.attributes.get("decision"))}
+    else:
+        yield PART, {"(ms)": ms}
+
+
+def _written(content: str | None) -> str | None:
+    return None if content is None or content in _REDACTED else text(content)
+
+
+def _error(source: SpanSource, view: SpanView) -> dict[str, Any]:
+    if not source.failed(view):
+        return {"(event)": "api_request"}
+    kind = text(view.attributes.get("error_class")) or view.error_type
+    error = text(view.attributes.get("error")) or view.error
+    return {"(event)": "api_error", "(error)": error, "(error type)": kind}
+
+
+def _tool(source: SpanSource, view: SpanView) -> dict[str, Any]:
+    """Return parameters, result and outcome of a tool call."""
+    outcome = source.outcome(view)
+    parameters = view.first(source.parameters)
+    if parameters is None and source.parameters_of is not None:
+        parameters = source.parameters_of(view)
+    result = view.first(source.results)
+    if result is None and source.result_of is not None:
+        result = source.result_of(view)
+    name = text(view.first(_TOOL_NAMES)) or ""
+    sent = _written(text(parameters))
+    tool_class = "mcp" if name.startswith("mcp__") else source.tool_classes.get(name, "other")
+    command = _command(sent) if tool_class == "shell" else None
+    row: Row = {"success": outcome.success}
+    settle_outcome(row, _exit_code(view), command)
+    failed = row["success"] is False
+    return {
+        "(text)": _written(plain_text(result)),
+        "(parameters)": sent,
+        "(error)": view.error if failed else None,
+        "(error type)": view.error_type if failed or outcome.is_denied else None,
+        "(success)": row["success"],
+        "(success source)": row["success_source"],
+        "(exit code)": row.get("exit_code"),
+        "(decision)": "reject" if outcome.is_denied else None,
+        "(class)": shell_class(command) if tool_class == "shell" else tool_class,
+        "(type)": "mcp" if tool_class == "mcp" else "builtin",
+    }
+
+
+_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name")
+
+
+def _exit_code(view: SpanView) -> int | None:
+    code = view.attributes.get("process.exit.code")
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _command(parameters: str | None) -> str | None:
+    command = parsed_object(parameters).get("command")
+    return command if isinstance(command, str) else None

@@ -1,0 +1,77 @@
+"""Logs and spans of one run give the numbers of the logs, with what only the spans have."""
+
+from functools import cache
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.telemetry.domain.spans import join_signals
+from evaluation_pipelines_tests.telemetry.spans.captured import (
+    FOLDER,
+    assembled,
+    read,
+    requests,
+    told,
+)
+
+
+@cache
+def both(source: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the events of the logs and of the spans of a program."""
+    logs = (FOLDER / source / "logs.jsonl").read_bytes().splitlines()
+    return read(logs).events, assembled(read(requests(source)).events)
+
+
+@pytest.mark.parametrize("source", ["claude-code", "gemini-cli"])
+def test_a_call_in_logs_and_spans_counts_once(source: str) -> None:
+    """The logs have every call of both programs: by id, or by name and time (Gemini CLI)."""
+    logs, spans = both(source)
+    joined = join_signals(pl.concat([spans, logs]))
+    assert joined.dropped == {"also in the logs": spans.height}
+    for (session_id,), of_logs in logs.group_by("session_id"):
+        found = told(joined.events.filter(session_id=session_id))
+        assert {**found, "agents": []} == {**told(of_logs), "agents": []}
+
+
+def test_logs_are_completed_by_spans() -> None:
+    """Who did it, where in the trace, and the result that only the span has."""
+    logs, spans = both("claude-code")
+    joined = join_signals(pl.concat([logs, spans])).events
+    of_agent = joined.filter(pl.col("subagent") == "general-purpose")
+    kinds = dict(of_agent["event_name"].value_counts().iter_rows())
+    assert kinds == {"api_request": 3, "tool_result": 2, "other": 1}
+    results = joined.filter(event_name="tool_result")
+    assert results["span_id"].null_count() == 0
+    # Two edits have a result and no parameters: the log's parameters count more.
+    with_text = spans.filter(event_name="tool_result", has_content=True, has_parameters=True)
+    texts = joined.join(with_text, on=["event_id", "source_file_id", "source_offset"], how="semi")
+    assert texts.height == with_text.height == 7
+
+
+def test_each_signal_alone_counts_and_so_does_what_one_of_both_missed() -> None:
+    """Without the logs of the first call and tool, their spans count."""
+    logs, spans = both("claude-code")
+    assert join_signals(logs).events.equals(logs)
+    assert join_signals(spans).events.equals(spans)
+    session = spans.filter(event_name="tool_result").sort("event_time")["session_id"][0]
+    some = logs.filter(session_id=session).sort("event_time")
+    names = pl.col("event_name").is_in(["api_request", "tool_result"])
+    first = some.filter(names).unique("event_name", keep="first", maintain_order=True)
+    rest = some.join(first, on="event_id", how="anti")
+    joined = join_signals(pl.concat([rest, spans.filter(session_id=session)])).events
+    assert told(joined)["tokens"] == told(some)["tokens"]
+    assert joined.filter(names).height == some.filter(names).height
+
+
+def test_calls_of_one_model_at_one_time_are_as_many_as_the_logs_have() -> None:
+    """Without ids each span has at most one log, the nearest."""
+    logs, spans = both("gemini-cli")
+    calls = logs.filter(event_name="api_request")
+    sooner = calls.head(1).with_columns(pl.col("event_time").dt.offset_by("-1h"))
+    joined = join_signals(
+        pl.concat([logs.filter(pl.col("event_name") != "api_request"), sooner, spans])
+    )
+    assert (
+        joined.events.filter(event_name="api_request").height
+        == 1 + spans.filter(event_name="api_request").height
+    )
