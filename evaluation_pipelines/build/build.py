@@ -37,6 +37,7 @@ from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 
 
 class NotAnnouncedError(Exception):
@@ -119,6 +120,7 @@ class Build:
                         staging.switch(started.parts)
                         results += self._finish(started, staging)
                     progress.advance(len(started.queued))
+        file_late_if_free(self.stores, self.clock)
         sweep_superseded(self.stores, self.clock())
         kept = timedelta(days=self.stores.settings.events_kept_days)
         ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)

@@ -36,7 +36,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import ALL_BUCKETS, NewPart, Shard, shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
 
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Landed Parquet of a batch."""
@@ -211,15 +210,13 @@ class DateStarter:
         return DateExpiredError(day, what)
 
     def _compact(self, started: StartedDates) -> None:
-        """File late sub-agents and merge the landed parts, if the events are to be built."""
+        """Merge the landed parts, if the events are to be built."""
         (first, *_) = self.context.selected()
         if first.table is not AGENT_EVENTS:
             return
         stores = self.context.stores
-        children = children_by_date(stores)
         for day in started.batch.without(started.failed()).days:
             try:
-                file_late_children(stores, day, children.get(day, set()), self.clock())
                 compact_landed_events(stores, day, self.clock())
             except ANY_ERROR as error:
                 started.built[first.table.name, day] = as_exception(error)

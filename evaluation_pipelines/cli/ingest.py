@@ -28,6 +28,7 @@ from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.prices import read_own_prices
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines.telemetry.reread import Reread
 
 _REREAD = ("path", "rows", "why_not")
@@ -37,7 +38,9 @@ def ingest(
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Read landing files again for landed parts that are damaged or missing."
+            "--again",
+            help="Read landing files again for damaged or missing parts, and for spans that an "
+            "earlier version left out.",
         ),
     ] = False,
     dates: Annotated[str | None, DATES_TO_REREAD] = None,
@@ -94,6 +97,13 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
     def wanted(day: date) -> bool:
         return date_range is None or bool(dates_in([day], date_range))
 
+    spans = Retry(stores).read_spans()
+    if spans.events and form is OutputFormat.TABLE:
+        of_dates = pluralize(len(spans.dates), "date")
+        read = pluralize(spans.events, "event")
+        print_line(f"read again: {read} of spans that landed before spans were read, on {of_dates}")
+    for path, why_not in spans.unread.items():
+        print_error(f"error: spans not read: {one_line(path)}: {why_not}")
     results = Reread(stores).run(wanted)
     if form is not OutputFormat.TABLE:
         rows = [(each.part.path, each.part.row_count, each.why_not) for each in results]
@@ -107,7 +117,7 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
         elif form is OutputFormat.TABLE:
             print_line(f"read again: {what}")
     missing = sum(each.why_not is not None for each in results)
-    raise typer.Exit(of_parts(len(results) - missing, missing))
+    raise typer.Exit(of_parts(len(results) - missing, missing + len(spans.unread)))
 
 
 def _record(report: IngestReport) -> dict[str, object]:

@@ -11,7 +11,7 @@ def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
     of_record = counts.time_anomalies - counts.times_observed - counts.times_of_ingest
     for what, number in (
         ("attribution lines", counts.attribution_lines),
-        ("metrics and traces, not used", counts.skipped),
+        ("metrics, not used", counts.skipped),
         ("unrecognized records", counts.unknown_records),
         ("repeated records", counts.repeated_records),
         ("records without a session", counts.unattributed),

@@ -71,11 +71,15 @@ def status(
         dates = [*_dates(stores, queue, open_until, examined.damage)]
         lags, skipped = ingest_lags(stores)
         totals, names = batches.totals(), sorted(batches.names().items())
+        unread = sum(map(len, batches.without_spans().values()))
         if form is OutputFormat.TABLE:
             print_items(items)
             _print_files(stores, lags, skipped, now)
             _print_dates(stores, dates, queue, open_until)
             _print_quarantine(stores, totals)
+            if unread:
+                of_batches = pluralize(unread, "batch", "batches")
+                print_line(f"spans not read: {of_batches} landed before. Run ingest --again")
             for (scope, name), number in names:
                 what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
                 print_line(f"not stored: {pluralize(number, 'record')} {what}")
@@ -103,6 +107,7 @@ def status(
                 lines=totals.lines,
                 quarantined=totals.quarantined,
                 forgotten=totals.forgotten,
+                batches_without_spans=unread,
                 not_stored=[
                     {"scope": scope, "name": name, "records": number}
                     for (scope, name), number in names

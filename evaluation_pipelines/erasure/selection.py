@@ -28,8 +28,10 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
     named_organizations,
 )
+from evaluation_pipelines.telemetry.domain.subagents import Parents
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
+from evaluation_pipelines.telemetry.session_dates import stored_parents
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ def select(stores: Stores, subject: Subject) -> Selection:
 
 def _subagents(stores: Stores) -> pl.DataFrame:
     """Return SESSIONS of all sub-agents, and ``parent_session_id``."""
-    rows = [
-        (each.organization_id, each.session_id, each.parent_session_id)
-        for each in SessionIndex(stores.ledger).children()
-    ]
+    children = SessionIndex(stores.ledger).children()
+    parents = Parents(stored_parents(children))
+    keys = [(each.organization_id, each.session_id) for each in children]
+    rows = [(*key, parents.root_of(*key)) for key in keys]
     return pl.DataFrame(rows, {**SESSIONS, "parent_session_id": pl.String}, orient="row")
 
 

@@ -4,7 +4,7 @@ They are written as a daily table, and computed for one day on request.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeAlias
@@ -25,6 +25,7 @@ from evaluation_pipelines.reporting.domain.book_states import (
 from evaluation_pipelines.reporting.domain.books import (
     EVENT_COLUMNS,
     EVERY_EVENT,
+    OF_SPANS,
     SCORINGS,
     Counts,
     DayBooks,
@@ -49,8 +50,9 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
     Table,
 )
-from evaluation_pipelines.schemas.table import EXAMPLES, examples_of, keys_are_unique
+from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
 from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
+from evaluation_pipelines.sessions.session_queries import put_together
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
@@ -61,7 +63,6 @@ from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
-from evaluation_pipelines.telemetry.late_parents import children_by_date
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 
 COMPARED = (
@@ -106,13 +107,19 @@ class ComparedTables:
         silent: dict[date, list[str]] = {day: [] for day in days}
         subagents = dict.fromkeys(days, 0)
         for shard in shards(stores.settings.shards):
-            names = ["session_date", *EVENT_COLUMNS]
+            names = ["session_date", "trace_id", *EVENT_COLUMNS]
             rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
-            landed = rows_by_date(with_organizations(rows), days)
+            if rows["trace_id"].null_count() < rows.height:
+                names = AGENT_EVENTS.schema.names()
+                rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
+            landed = {
+                day: put_together(each)
+                for day, each in rows_by_date(with_organizations(rows), days).items()
+            }
             columns = [*EVENT_COLUMNS, "subagent_session_id"]
             for day, events in _by_date(lake.of(shard), AGENT_EVENTS, days, columns).items():
                 subagents[day] += events["subagent_session_id"].drop_nulls().n_unique()
-                counts[day] += count_events(landed[day], events)
+                counts[day] += count_events(landed[day].events, events, landed[day].dropped)
                 sent[day].append(senders(events))
                 silent[day] += only_attributed(events)
         windows = _by_date(lake, AGENT_SESSIONS, days, (*CONTENT_KEY, "session_id"))
@@ -141,7 +148,6 @@ def _unattributed(
     day: date,
     of_day: ComparedTables,
     outside: Unattributed,
-    children: Collection[str],
     gone: tuple[int, int],
 ) -> Iterator[Unattributed]:
     """Yield counts of what belongs to no session of the day, including zeros.
@@ -166,9 +172,6 @@ def _unattributed(
         number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
         note = f"EVAL_START_DATE is {first}: what is older is filed under it"
         yield Unattributed(number, "events older than the first partition", note)
-    is_child = pl.col("session_id").is_in(sorted(children))
-    late = of_day.windows.filter(is_child)["session_id"].unique().sort()
-    named = f": {', '.join(examples_of(late.to_frame()))}" if late.len() else ""
     misspelt = f"their ids may be misspelled: {', '.join(silent[:EXAMPLES])}" if silent else "none"
     yield from (
         Unattributed(
@@ -182,10 +185,10 @@ def _unattributed(
             "sessions of sub-agents",
             "their events are filed under the session that started them",
         ),
-        Unattributed(
-            late.len(),
-            "sessions of sub-agents that named their parent late",
-            f"what they sent later is filed under their parents, on other dates{named}",
+        *(
+            Unattributed(number, f"rows of spans: {reason.removeprefix(OF_SPANS)}", "no events")
+            for reason, number in sorted(of_day.counts.numbers.items())
+            if reason.startswith(OF_SPANS)
         ),
         Unattributed(gone[1], "events erased", "forgotten or expired"),
     )
@@ -285,7 +288,7 @@ def books_of(
     outside = _outside(stores, now)
     scorings = {day: _scorings(stores, day) for day in days}
     sessions = _book_sessions(stores, tables, scorings, now)
-    children, made = children_by_date(stores), {}
+    made = {}
     for day, of_day in tables.items():
         rows, costs = sessions[day], scorings[day]["judge_cost_usd"]
         gone = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
@@ -300,13 +303,13 @@ def books_of(
             "of_vanished": vanished,
         }
         counts = of_day.counts + Counts(Counter(numbers | count_states(rows)))
-        lost, of_other = (vanished, balance.erased.get(day, 0)), children.get(day, ())
+        lost = (vanished, balance.erased.get(day, 0))
         made[day] = DayBooks(
             day,
             now,
             rows,
             equations(_with_due(counts, waiting[day])),
-            tuple(_unattributed(stores, day, of_day, outside, of_other, lost)),
+            tuple(_unattributed(stores, day, of_day, outside, lost)),
             None if costs.null_count() else float(costs.sum()),
             _why_it_waits(waiting[day]),
         )

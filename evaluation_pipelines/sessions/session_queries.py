@@ -22,6 +22,7 @@ from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
+from evaluation_pipelines.telemetry.domain.spans import Assembled, assemble, join_signals
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
 
@@ -63,9 +64,30 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
     return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
 
 
+def put_together(landed: pl.DataFrame) -> Assembled:
+    """Return events in which spans are put together, and how many rows of spans are no events.
+
+    Args:
+        landed: AGENT_EVENTS with the organization of their session, whole sessions.
+    """
+    is_span = pl.col("trace_id").is_not_null()
+    spans = landed.filter(is_span)
+    if spans.is_empty():
+        return Assembled(landed, {})
+    together = assemble(spans)
+    # Own session id of a sub-agent. That of the trace is no session.
+    is_own = pl.col("subagent").is_not_null() & (pl.col("span_session_id") != pl.col("session_id"))
+    events = together.events.with_columns(
+        subagent_session_id=pl.when(is_own).then("span_session_id")
+    )
+    joined = join_signals(pl.concat([landed.filter(~is_span), events]))
+    dropped = {**together.dropped, **joined.dropped}
+    return Assembled(joined.events, {why: number for why, number in dropped.items() if number})
+
+
 def query_events(landed: pl.DataFrame) -> pl.DataFrame:
     """Return landed events without copies: AGENT_EVENTS."""
-    events = with_organizations(landed)
+    events = put_together(with_organizations(landed)).events
     return without_warm_ups(events[kept_events(events)["row_no"]])
 
 

@@ -1,5 +1,6 @@
 """The daily tables from events to session scores."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -30,6 +31,7 @@ from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.sessions.session_queries import (
     DEDUPLICATION_COLUMNS,
     kept_events,
+    put_together,
     query_sessions,
     query_sessions_and_calls,
     query_tool_calls,
@@ -39,6 +41,7 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.queries import Source
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
+from evaluation_pipelines.telemetry.domain.spans import Assembled
 
 _COLUMNS_READ_TOGETHER = 12
 """Columns of a large date that are in memory twice for a moment, as landed and in order."""
@@ -66,25 +69,47 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     if not batch.is_small:
         return {day: _large_events(lake, day) for day in days}
     landed = with_organizations(lake.read(AGENT_EVENTS_LANDED, days, AGENT_EVENTS.schema.names()))
-    rows_landed = dict(landed["session_date"].value_counts().iter_rows())
+    dropped = {day: Counter[str]() for day in days}
+    if landed["trace_id"].null_count() < landed.height:
+        of_days = {day: put_together(rows) for day, rows in rows_by_date(landed, days).items()}
+        dropped = {day: Counter(each.dropped) for day, each in of_days.items()}
+        landed = pl.concat([each.events for each in of_days.values()])
     kept = rows_by_date(kept_events(landed, small=True), days)
-    return {day: _events(landed[kept[day]["row_no"]], rows_landed.get(day, 0)) for day in days}
+    rows = Counter(dict(landed["session_date"].value_counts().iter_rows()))
+    return {day: _events(landed[kept[day]["row_no"]], rows[day], dropped[day]) for day in days}
 
 
 def _large_events(lake: Lake, day: date) -> BuiltPartition:
-    """Return the events of a date, in less memory: only some columns are read at a time."""
+    """Return the events of a date, in less memory: only some columns are read at a time.
+
+    Of sessions with spans all columns are read.
+    """
     # Listed once: more parts can land between the times that they are read.
     parts = lake.parts(AGENT_EVENTS_LANDED, [day])
-    landed = with_organizations(_landed(lake, parts, DEDUPLICATION_COLUMNS))
-    kept = rows_by_date(kept_events(landed), [day])[day]["row_no"]
-    rows_landed = landed.height
-    columns = list(_taken(landed.select("organization_id"), kept))
-    del landed
-    names = [name for name in AGENT_EVENTS.schema.names() if name != "organization_id"]
+    landed = with_organizations(_landed(lake, parts, (*DEDUPLICATION_COLUMNS, "trace_id")))
+    session = "organization_id", "session_id"
+    has_spans = landed.select(pl.col("trace_id").is_not_null().any().over(session)).to_series()
+    names = AGENT_EVENTS.schema.names()
+    together = Assembled(AGENT_EVENTS.no_rows, {})
+    if has_spans.any():
+        whole = _landed(lake, parts, names).with_columns(landed["organization_id"])
+        together = put_together(whole.filter(has_spans))
+        del whole
+
+    def all_rows(columns: Sequence[str], read: pl.DataFrame) -> pl.DataFrame:
+        others = read if together.events.is_empty() else read.filter(~has_spans)
+        return pl.concat([others.select(columns), together.events.select(columns)])
+
+    to_compare = all_rows(DEDUPLICATION_COLUMNS, landed)
+    kept = rows_by_date(kept_events(to_compare), [day])[day]["row_no"]
+    rows, columns = to_compare.height, list(_taken(to_compare.select("organization_id"), kept))
+    del landed, to_compare
+    names.remove("organization_id")
     for first in range(0, len(names), _COLUMNS_READ_TOGETHER):
         some = names[first : first + _COLUMNS_READ_TOGETHER]
-        columns += _taken(_landed(lake, parts, some), kept)
-    return _events(pl.DataFrame(columns).select(AGENT_EVENTS.schema.names()), rows_landed)
+        columns += _taken(all_rows(some, _landed(lake, parts, some)), kept)
+    events = pl.DataFrame(columns).select(AGENT_EVENTS.schema.names())
+    return _events(events, rows, Counter(together.dropped))
 
 
 def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:
@@ -102,12 +127,14 @@ def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> Iterator[pl.Series]:
             yield column.gather(row_numbers)
 
 
-def _events(events: pl.DataFrame, landed: int) -> BuiltPartition:
+def _events(events: pl.DataFrame, rows: int, dropped: Counter[str]) -> BuiltPartition:
+    """Return a partition: ``rows`` were compared, after others were ``dropped``, by reason."""
+    landed = rows + dropped.total()
     return BuiltPartition(
         AGENT_EVENTS,
         without_warm_ups(events),
         (keys_are_unique(events, AGENT_EVENTS),),
-        {"landed": landed, "duplicates": landed - events.height},
+        {"landed": landed, "duplicates": rows - events.height, **dropped},
     )
 
 

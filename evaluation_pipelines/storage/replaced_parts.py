@@ -96,17 +96,15 @@ def _staged(ledger: Ledger, lake: Lake, part: Part, rows: pl.DataFrame | None) -
         return Change(part, None, {})
     name = f"kept-{part.part_id}-{uuid.uuid4().hex[:8]}"
     table = TABLES_BY_NAME[part.table_name]
-    new = replace(
-        lake.write_part(rows, table, part.session_date, name),
-        slot=part.slot,
-        first_bucket=part.first_bucket,
-        last_bucket=part.last_bucket,
-    )
+    new = lake.write_part(rows, table, part.session_date, name)
+    if part.slot is not None:  # it has the buckets of its shard, whatever its rows
+        first, last = part.first_bucket, part.last_bucket
+        new = replace(new, slot=part.slot, first_bucket=first, last_bucket=last)
     origins = Manifest(ledger).origins(part.part_id)
-    return Change(part, new, {each: _rows_from(rows, each) for each in origins})
+    return Change(part, new, {each: rows_from(rows, each) for each in origins})
 
 
-def _rows_from(rows: pl.DataFrame, origin: PartOrigin) -> int:
+def rows_from(rows: pl.DataFrame, origin: PartOrigin) -> int:
     """Return how many rows are from some bytes of a landing file."""
     prefix = "" if "file_id" in rows.columns else "source_"
     is_from = (pl.col(f"{prefix}file_id") == origin.file_id) & pl.col(f"{prefix}offset").is_between(

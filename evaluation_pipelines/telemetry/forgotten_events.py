@@ -13,6 +13,7 @@ from evaluation_pipelines.telemetry.domain.forgotten import (
     is_forgotten_event,
     names_forgotten,
     subagents_of,
+    with_forgotten_work,
 )
 from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
@@ -56,7 +57,10 @@ class ForgottenEvents:
         if not known or events.is_empty():
             return KeptEvents(stored, 0, LeftOut(known.version))
         # Someone may have been forgotten by an id as it was sent, or by a pseudonym.
-        is_gone = is_forgotten_event(events, known) | is_forgotten_event(stored, known)
+        events = with_forgotten_work(events, known)
+        is_gone = is_forgotten_event(events, known) | is_forgotten_event(
+            with_forgotten_work(stored, known), known
+        )
         gone = events.filter(is_gone).select("organization_id", "session_id").unique()
         # Later records of them may name no organization.
         named = named_organizations(gone, by=("session_id",))

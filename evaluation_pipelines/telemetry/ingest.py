@@ -28,6 +28,7 @@ from evaluation_pipelines.telemetry.documents import CUT_OFF, Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
+from evaluation_pipelines.telemetry.late_parents import file_late
 from evaluation_pipelines.telemetry.ledger.forgotten_store import ForgottenMeanwhileError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,
@@ -141,6 +142,7 @@ class Ingest:
                             self.stores.landing.shown(file.path), f"cannot be read: {error}"
                         )
                     )
+        file_late(self.stores, self.clock(), hold)
         if report.counts.quarantined:
             compact_quarantine(self.stores, self.clock())
 

@@ -1,79 +1,260 @@
-"""Sub-agents whose parent was named after some of their events had landed.
+"""Move events that landed before their session was known.
 
-Those events are filed under the parent before their date is built. If the parent is of another date
-they stay a session of its own, which the books name.
+The parent of a sub-agent or the session of a trace may be named late, and a session with spans may
+get an event earlier than its date. The ledger flags these sessions, and the ingest files their
+events at its end, in one commit.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 import polars as pl
+import sqlalchemy as sa
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
-from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import BUCKET, Part, buckets_of
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXT_KEY, Table
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines.storage.ledger.manifest import Manifest, add_part
+from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates, touch
+from evaluation_pipelines.storage.lock import BUILD, INGEST, Hold, LockTimeoutError, held
+from evaluation_pipelines.storage.parts import BUCKET, NewPart, Part, PartOrigin, buckets_of
+from evaluation_pipelines.storage.replaced_parts import replace_parts, rows_from
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.subagents import Parents, SessionStart, session_of
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex, note_filed
 from evaluation_pipelines.telemetry.session_dates import read_starts, stored_parents
 
+_PATIENCE_S = 10.0
+"""A build of a date may take longer: then the events move with the next ingest, or after it."""
 
-def children_by_date(stores: Stores) -> dict[date, set[str]]:
-    """Return the session ids of all sub-agents, by their date."""
-    found: dict[date, set[str]] = {}
-    for each in SessionIndex(stores.ledger).children():
-        found.setdefault(each.session_date, set()).add(each.session_id)
-    return found
+_GROUP = ("organization", "session_id", "own")
+_ROW = (*TEXT_KEY, "organization_id")
+_OWN = pl.coalesce("subagent_session_id", "session_id").alias("own")
+_ORGANIZATION = pl.col("organization_id").fill_null(ANY_ORGANIZATION).alias("organization")
 
 
-def file_late_children(stores: Stores, day: date, children: set[str], now: datetime) -> None:
-    """File events of a date that landed before the parent of their sub-agent was named.
+def file_late_if_free(stores: Stores, clock: Callable[[], datetime]) -> None:
+    """File late events, unless another process ingests: that one does it at its end."""
+    with suppress(LockTimeoutError), held(stores.ledger, INGEST) as hold:
+        file_late(stores, clock(), hold)
+
+
+def file_late(stores: Stores, now: datetime, ingest: Hold) -> None:
+    """Move the events of flagged sessions to their session and date, and queue the dates.
+
+    Dates of a long build are left to the next call.
 
     Args:
         stores: Lake and ledger.
-        day: The date, which the caller has locked.
-        children: The session ids of its sub-agents.
         now: The current time.
+        ingest: The lock of the ingest, so that nothing lands meanwhile.
 
     Raises:
-        LakeError: A part cannot be read or written.
+        LakeError: A part cannot be read or written. Nothing has moved.
+        LockLostError: A lock is lost. Nothing has moved.
     """
-    is_late = pl.col("session_id").is_in(sorted(children))
-    if not children or all(
-        stores.lake.read(table, [day], ["session_id"], is_late).is_empty()
-        for table in (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED)
-    ):
+    flagged = SessionIndex(stores.ledger).unfiled()
+    if not flagged:
         return
-    parents = _parents_on(day, read_starts(stores.ledger, children))
-    # The texts first: without them, their events would not be found again.
+    plan = _Plan.of(stores, flagged)
+    dates = {*plan.moves["session_date"], *plan.moves["new_date"]}
+    if not dates:
+        with writing(stores.ledger.engine) as connection:
+            ingest.check(connection)
+            plan.note(connection)
+        return
+    names = (f"{BUILD}{day}" for day in dates)
+    with suppress(LockTimeoutError), held(stores.ledger, *names, timeout_s=_PATIENCE_S) as hold:
+        _move(stores, plan, dates, now, (ingest, hold))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Moves of events.
+
+    Attributes:
+        parents: Under which session each of the groups is filed.
+        moves: Groups that move, by _GROUP and ``session_date``: ``root`` and ``new_date``.
+        starts: Rows of the session index as they are afterwards.
+        emptied: Ids of sessions that have no events afterwards.
+    """
+
+    parents: Parents
+    moves: pl.DataFrame
+    starts: list[SessionStart]
+    emptied: set[str]
+
+    @classmethod
+    def of(cls, stores: Stores, flagged: Collection[SessionStart]) -> "_Plan":
+        """Plan the moves of flagged sessions, from their landed events."""
+        ids = {each.session_id for each in flagged}
+        found = read_starts(stores.ledger, ids)  # with those they are filed under
+        ids |= {each.session_id for each in found}
+        groups = _groups(stores, {each.session_date for each in found})
+        # A session may get a later date when events leave it.
+        left = groups.filter(pl.col("own").is_in(ids))["session_id"]
+        groups = groups.filter(pl.col("session_id").is_in(ids | {*left}))
+        known = read_starts(stores.ledger, ids | {*groups["session_id"], *groups["own"]})
+        parents = Parents(stored_parents(known))
+        filed = _filed(groups, parents, known, stores.settings.start_date)
+        expired = [*expired_dates(stores.ledger)]
+        stays = pl.col("session_date").is_in(expired) | pl.col("new_date").is_in(expired)
+        filed = filed.with_columns(
+            root=pl.when(~stays).then("root").otherwise("session_id"),
+            new_date=pl.when(~stays).then("new_date").otherwise("session_date"),
+        )
+        is_moved = (pl.col("root") != pl.col("session_id")) | (
+            pl.col("new_date") != pl.col("session_date")
+        )
+        return cls(parents, filed.filter(is_moved), *_starts_after(filed, known, ids))
+
+    def note(self, connection: sa.Connection) -> None:
+        """Note in the ledger, within the caller's transaction, that all is filed."""
+        note_filed(connection, self.starts, self.emptied)
+
+
+def _groups(stores: Stores, days: Iterable[date]) -> pl.DataFrame:
+    """Return _GROUP, ``session_date``, first ``event_time`` and ``has_spans`` of landed events."""
+    columns = ["organization_id", "session_id", "subagent_session_id", "event_time", "trace_id"]
+    rows = stores.lake.read(AGENT_EVENTS_LANDED, sorted(days), ["session_date", *columns])
+    return (
+        rows.with_columns(_ORGANIZATION, _OWN)
+        .group_by("session_date", *_GROUP)
+        .agg(pl.min("event_time"), has_spans=pl.col("trace_id").is_not_null().any())
+    )
+
+
+def _filed(
+    groups: pl.DataFrame, parents: Parents, known: Collection[SessionStart], first: date
+) -> pl.DataFrame:
+    """Return the groups with their ``root``, its date ``new_date`` and its first time."""
+    dates = {session_of(each.organization_id, each.session_id): each.session_date for each in known}
+    roots = [
+        (root := parents.root_of(organization, own), session_of(organization, root)[0])
+        for organization, own in groups.select("organization", "own").iter_rows()
+    ]
+    keyed = groups.with_columns(
+        pl.Series("root", [root for root, _ in roots], pl.String),
+        pl.Series("of", [of for _, of in roots], pl.String),
+        pl.Series("known_date", [dates.get((of, root)) for root, of in roots], pl.Date).fill_null(
+            groups["session_date"]
+        ),
+    )
+    of_root = ("of", "root")
+    earliest = pl.col("event_time").min().over(of_root)
+    return keyed.with_columns(
+        first_time=earliest,
+        new_date=pl.when(pl.col("has_spans").any().over(of_root))
+        .then(earliest.dt.date().clip(first))
+        .otherwise("known_date"),
+    )
+
+
+def _starts_after(
+    filed: pl.DataFrame, known: Collection[SessionStart], ids: Collection[str]
+) -> tuple[list[SessionStart], set[str]]:
+    """Return the rows of the session index after a move, and ids of sessions left without events.
+
+    ``ids`` are those of flagged sessions. Those without events are no longer flagged.
+    """
+    columns = ("organization", "own", "root", "session_id", "new_date", "first_time")
+    rows = filed.select(columns).iter_rows()
+    after = dict[tuple[str, str], tuple[date, datetime]]()
+    before = set[str]()
+    for organization, own, root, session_id, day, time in rows:
+        before.add(session_id)
+        for each in (own, root):
+            after[session_of(organization, each)] = (day, time)
+    starts, emptied = list[SessionStart](), set[str]()
+    for each in known:
+        key = session_of(each.organization_id, each.session_id)
+        if key in after:
+            day, time = after[key]
+            starts.append(replace(each, session_date=day, first_event_time=time, unfiled=False))
+        elif each.session_id in before and each.parent_session_id is None:
+            emptied.add(each.session_id)
+        elif each.session_id in ids:
+            starts.append(replace(each, unfiled=False))
+    return starts, emptied
+
+
+@dataclass(slots=True)
+class _Moved:
+    """New parts with events of other dates, and the bytes they were read from."""
+
+    parts: list[tuple[NewPart, list[PartOrigin]]] = field(default_factory=list)
+
+
+def _move(
+    stores: Stores, plan: _Plan, dates: Collection[date], now: datetime, holds: tuple[Hold, Hold]
+) -> None:
+    """Rewrite the parts of the dates, and make all current by one commit."""
+    moved, is_done = _Moved(), False
+
+    def commit(connection: sa.Connection, _: object) -> None:
+        for hold in holds:
+            hold.check(connection)
+        for part, origins in moved.parts:
+            add_part(connection, part, origins, now)
+        plan.note(connection)
+        touch(connection, dates, now)
+
+    left = (each for day in sorted(dates) for each in _left(stores, plan, day, moved))
+    try:
+        is_done = replace_parts(stores.ledger, stores.lake, holds[1], left, now, commit) is not None
+    finally:
+        for part, _ in moved.parts if not is_done else ():
+            stores.lake.store.delete(part.path)
+
+
+def _left(
+    stores: Stores, plan: _Plan, day: date, moved: _Moved
+) -> Iterator[tuple[Part, pl.DataFrame | None]]:
+    """Yield the changed parts of a date, with the rows that stay. Others become new parts."""
+    of_day = plan.moves.filter(session_date=day).select(*_GROUP, "root", "new_date")
+    if of_day.is_empty():
+        return
+    lake, manifest = stores.lake, Manifest(stores.ledger)
+    columns = [*_ROW, "session_id", "subagent_session_id"]
+    rows = lake.read(AGENT_EVENTS_LANDED, [day], columns).with_columns(_ORGANIZATION, _OWN)
+    places = rows.join(of_day, on=_GROUP).select(*_ROW, "root", "new_date").unique(_ROW)
     for table in (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED):
-        for part in Manifest(stores.ledger).current(table.name, day):
-            _file(stores, table, part, parents, now)
+        for part in manifest.current(table.name, day):
+            keys = lake.read_part(part, table, _ROW)
+            if keys.join(places, on=_ROW, how="semi", nulls_equal=True).is_empty():
+                continue
+            filed = _refiled(lake.read_part(part, table), table, places, plan.parents)
+            stays = filed.filter(session_date=day)
+            for (new_date,), away in (
+                filed.filter(pl.col("session_date") != day)
+                .partition_by("session_date", as_dict=True)
+                .items()
+            ):
+                name = f"moved-{part.part_id}-{uuid.uuid4().hex[:8]}"
+                origins = [
+                    replace(each, row_count=number)
+                    for each in manifest.origins(part.part_id)
+                    if (number := rows_from(away, each))
+                ]
+                new = lake.write_part(away, table, new_date, name)
+                moved.parts.append((new, origins))
+            yield part, (None if stays.is_empty() else stays)
 
 
-def _parents_on(day: date, starts: Sequence[SessionStart]) -> Parents:
-    """Return the sessions under which sub-agents are filed, as far as these are of the date."""
-    stored = stored_parents(starts)
-    here = {
-        session_of(each.organization_id, each.session_id)
-        for each in starts
-        if each.session_date == day
-    }
-    found = {}
-    for organization, session_id in stored:
-        root = Parents(stored).root_of(organization, session_id)
-        if session_of(organization, root) in here:
-            found[organization, session_id] = root
-    return Parents(found)
-
-
-def _file(stores: Stores, table: Table, part: Part, parents: Parents, now: datetime) -> None:
-    before = stores.lake.read_part(part, table, ["organization_id", "session_id"])
-    if parents.file(before).equals(before):
-        return
-    filed = parents.file(stores.lake.read_part(part, table))
-    bucketed = filed.with_columns(buckets_of(filed["session_id"])).sort(BUCKET, maintain_order=True)
-    name = f"filed-{part.part_id}-{uuid.uuid4().hex[:8]}"
-    new = stores.lake.write_part(bucketed, table, part.session_date, name)
-    Manifest(stores.ledger).replace([part.part_id], new, now)
+def _refiled(
+    rows: pl.DataFrame, table: Table, places: pl.DataFrame, parents: Parents
+) -> pl.DataFrame:
+    """Return the rows of a part with the session and date of their places, sorted by bucket."""
+    placed = rows.join(places, on=_ROW, how="left", nulls_equal=True, maintain_order="left")
+    is_moved = pl.col("root").is_not_null()
+    moved = placed.filter(is_moved)
+    if table is AGENT_EVENTS_LANDED:
+        moved = parents.file(moved)
+    filed = pl.concat(
+        [placed.filter(~is_moved), moved.with_columns(session_id="root", session_date="new_date")]
+    ).select(rows.columns)
+    buckets = buckets_of(filed["session_id"])
+    return filed.with_columns(buckets).sort(BUCKET, maintain_order=True)

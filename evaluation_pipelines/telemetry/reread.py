@@ -126,6 +126,7 @@ class Reread:
         dated = assign_session_dates(events, self.stores.ledger, settings.start_date)
         of_date = dated.events.filter(pl.col("session_date") == part.session_date)
         rows = landed_rows(of_date.with_columns(buckets_of(of_date["session_id"])), table)
+        rows = self._without_others(table, part, origin, rows)
         if rows.height != origin.row_count:
             raise NotRereadError(
                 f"bytes {origin.from_offset} to {origin.to_offset} of {file.path} give "
@@ -133,6 +134,19 @@ class Reread:
                 "setting has changed"
             )
         self._check_ids(table, part, rows)
+        return rows
+
+    def _without_others(
+        self, table: Table, part: Part, origin: PartOrigin, rows: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Return rows that no other part of the date has: some have moved there later."""
+        manifest, key = Manifest(self.stores.ledger), (*TEXT_KEY, "organization_id")
+        for other in manifest.current(table.name, part.session_date):
+            is_of = (origin.file_id, origin.from_offset)
+            origins = manifest.origins(other.part_id) if other.part_id != part.part_id else ()
+            if any((each.file_id, each.from_offset) == is_of for each in origins):
+                present = self.stores.lake.read_part(other, table, key)
+                rows = rows.join(present, on=key, how="anti", nulls_equal=True)
         return rows
 
     def _found(self, source: SourceFile, present: Sequence[LandingFile]) -> LandingFile:

@@ -2,13 +2,15 @@
 
 An event belongs to the UTC day on which its session began. The first ingested event of a session
 decides the date, and the ledger stores it. Later events go to the same partition, so downstream
-code need not read neighboring days. All records of a session id share one date, whichever
-organization they name: a build can then tell whose the nameless ones are.
+code need not read neighboring days. Spans come in any order: a session with spans is of the day of
+its earliest event, and moves if an earlier one comes (``late_parents``). All records of a session
+id share one date, whichever organization they name: a build can then tell whose the nameless ones
+are.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,6 +19,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.parts import BUCKET, NewPart, buckets_of
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, shared_date
 from evaluation_pipelines.telemetry.domain.subagents import (
+    Parent,
     Parents,
     Session,
     SessionStart,
@@ -47,7 +50,7 @@ class DatedEvents:
 def assign_session_dates(
     events: pl.DataFrame, ledger: "Ledger | None", start_date: date
 ) -> DatedEvents:
-    """Set the column ``session_date``, and file the work of sub-agents under their parents.
+    """Set the column ``session_date``, and file the work of sub-agents and traces.
 
     Args:
         events: EVENTS_WITH_TEXTS in the order read.
@@ -59,19 +62,28 @@ def assign_session_dates(
     keyed = events.with_columns(organization=pl.col("organization_id").fill_null(ANY_ORGANIZATION))
     # The session itself rules, where its sub-agents came first.
     is_own = pl.col("subagent_session_id").is_null()
-    first_time = pl.coalesce(pl.col("event_time").filter(is_own).first(), pl.first("event_time"))
-    firsts = keyed.group_by("organization", "session_id", maintain_order=True).agg(first_time)
+    first_own = pl.coalesce(pl.col("event_time").filter(is_own).first(), pl.first("event_time"))
+    has_spans = pl.col("trace_id").is_not_null().any()
+    firsts = keyed.group_by("organization", "session_id", maintain_order=True).agg(
+        first_own, pl.min("event_time").alias("earliest"), has_spans.alias("has_spans")
+    )
     new_sessions: list[SessionStart] = []
-    for organization, session_id, first_time in firsts.iter_rows():
+    for organization, session_id, first_time, earliest, has_spans in firsts.iter_rows():
         dates = known.dates.setdefault(session_id, {})
-        if organization not in dates:
-            day = (
-                shared_date(organization, session_id, dates)
-                or known.late.get(session_of(organization, session_id))
-                or max(first_time.date(), start_date)
+        first = earliest if has_spans else first_time
+        is_new = organization not in dates
+        if is_new:
+            shared = shared_date(organization, session_id, dates)
+            dates[organization] = shared or max(first.date(), start_date)
+        day, key = dates[organization], session_of(organization, session_id)
+        seen, parent = known.seen.get(key), known.parent(key)
+        may_move = (seen is None or earliest < seen or has_spans) and (
+            max(min(earliest, seen or earliest).date(), start_date) < day
+        )
+        if is_new or may_move:
+            new_sessions.append(
+                SessionStart(organization, session_id, day, earliest, *parent, unfiled=may_move)
             )
-            dates[organization] = day
-            new_sessions.append(SessionStart(organization, session_id, day, first_time))
     dated = keyed.drop("session_date").join(
         _dates_frame(known.dates),
         on=["organization", "session_id"],
@@ -117,15 +129,13 @@ def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
 class _Known:
     """Dates and parents of the sessions of some events, as far as they are known before.
 
-    ``stored`` has the parents of which the ledger knows, ``late`` the dates of sub-agents that have
-    landed before their parent was named, by the session that started them: there its own events
-    find those, if it has no date itself.
+    ``seen`` has the times of first events, ``stored`` the parents, of which the ledger knows.
     """
 
     dates: Dates
     parents: Parents
-    stored: Mapping[Session, str]
-    late: Mapping[Session, date]
+    seen: Mapping[Session, datetime]
+    stored: Mapping[Session, Parent]
 
     @classmethod
     def of(cls, ledger: "Ledger | None", events: pl.DataFrame) -> "_Known":
@@ -134,30 +144,34 @@ class _Known:
             return cls({}, Parents.of({}, named), {}, {})
         ids = events.select("session_id", "subagent_session_id").unique()
         starts = read_starts(ledger, {each for row in ids.rows() for each in row if each})
-        dates, stored = _dates_of(starts), stored_parents(starts)
-        parents, late = Parents.of(stored, named), dict[Session, date]()
-        for organization, child in named:
-            root = parents.root_of(organization, child)
-            if root != child and (organization, child) not in stored and child in dates:
-                key, known = session_of(organization, root), dates[child]
-                day = known.get(organization) if organization else min(known.values())
-                late |= {} if day is None else {key: min(day, late.get(key, day))}
-        return cls(dates, parents, stored, late)
+        stored = stored_parents(starts)
+        seen = dict[Session, datetime]()
+        for each in starts:
+            key = session_of(each.organization_id, each.session_id)
+            seen[key] = min(each.first_event_time, seen.get(key, each.first_event_time))
+        return cls(_dates_of(starts), Parents.of(stored, named), seen, stored)
+
+    def parent(self, key: Session) -> tuple[str | None, str | None]:
+        """Return the stored parent of a session, which may be in a circle with it."""
+        return self.stored.get(key) or (None, None)
 
     def new_children(self, dated: pl.DataFrame) -> Iterator[SessionStart]:
-        """Yield the starts of sub-agents, so that their later events are filed in the same way.
+        """Yield the starts of sub-agents and traces, so that later events are filed like them.
 
         One that has landed before keeps its date, and gets a parent.
         """
         children = dated.filter(pl.col("subagent_session_id").is_not_null()).unique(
             ["organization", "subagent_session_id"], keep="first", maintain_order=True
         )
-        names = ("organization", "subagent_session_id", "session_date", "event_time", "session_id")
-        for organization, child, day, *others in children.select(names).iter_rows():
-            known = self.dates.get(child, {})
-            if organization not in known or session_of(organization, child) not in self.stored:
-                shared = known.get(organization) or shared_date(organization, child, known)
-                yield SessionStart(organization, child, shared or day, *others)
+        names = ("organization", "subagent_session_id", "session_date", "event_time")
+        for organization, child, day, time in children.select(names).iter_rows():
+            known, key = self.dates.get(child, {}), session_of(organization, child)
+            parent = self.parents.found.get(key)
+            if parent is None or (organization in known and parent == self.stored.get(key)):
+                continue
+            shared = known.get(organization) or shared_date(organization, child, known)
+            for owner in {organization} | (known.keys() if key[0] == "" else set()):
+                yield SessionStart(owner, child, shared or day, time, *parent, unfiled=bool(known))
 
 
 def read_starts(ledger: "Ledger", session_ids: Collection[str]) -> list[SessionStart]:
@@ -173,10 +187,10 @@ def read_starts(ledger: "Ledger", session_ids: Collection[str]) -> list[SessionS
     return found
 
 
-def stored_parents(starts: Iterable[SessionStart]) -> dict[Session, str]:
-    """Return the parents of sub-agents by their starts."""
+def stored_parents(starts: Iterable[SessionStart]) -> dict[Session, Parent]:
+    """Return the parents of sub-agents and traces by their starts."""
     return {
-        session_of(each.organization_id, each.session_id): each.parent_session_id
+        session_of(each.organization_id, each.session_id): (each.parent_session_id, each.named_by)
         for each in starts
         if each.parent_session_id is not None
     }

@@ -61,12 +61,12 @@ def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
     foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
     no_session = line(claude("user_prompt", session__id=""))
     program.land("logs.jsonl", session("a") + don + odd + early + foreign + no_session)
-    program.land("more.jsonl", b'{"resourceSpans": []}\nnot json\n')
+    program.land("more.jsonl", b'{"resourceMetrics": []}\nnot json\n')
     program.land("old.jsonl.gz", gzip.compress(b"{}\n")[:-4])
     ran = program("ingest")
     assert ran.out.splitlines()[1:] == [
         "  attribution lines: 1",
-        "  metrics and traces, not used: 1",
+        "  metrics, not used: 1",
         "  unrecognized records: 1",
         "  records without a session: 1",
         "  times missing or impossible, replaced by the time of ingest: 1",

@@ -135,7 +135,7 @@ def test_telemetry_without_a_session_prints_its_contents(program: Program) -> No
     ran = program("score", "-", stdin=content)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines() == [
-        "warning: metrics and traces, not used: 1",
+        "warning: metrics, not used: 1",
         "warning: unrecognized records: 1",
         "warning: records without a session: 1",
         "error: There is no session in this telemetry.",

@@ -1,5 +1,6 @@
 """Telemetry without the records of what was forgotten: OTLP of any signal, as JSON or protobuf."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 from evaluation_pipelines.telemetry.domain.joined import pieces_of
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
+from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
 _LONGEST_ID = 512
 _REMEMBERED = 100_000
@@ -23,6 +25,7 @@ _RESOURCES = tuple(
 _TIMES = ("timeUnixNano", "time_unix_nano", "startTimeUnixNano", "start_time_unix_nano")
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TRACE_ID = re.compile("[0-9a-f]{32}")
 _RECORD = 3
 """Depth of a record: request, resource, scope, record."""
 
@@ -99,7 +102,8 @@ class Pruner:
     def _looked_up(self, organization: str, value: str) -> tuple[bool, bool]:
         """Return whether a text is a forgotten session, and whether it is a forgotten id."""
         has_session = self._forgotten.has_session
-        is_session = has_session(organization, value) or has_session(None, value)
+        names = (value, f"{TRACE}{value}") if _TRACE_ID.fullmatch(value) else (value,)
+        is_session = any(has_session(of, each) for of in (organization, None) for each in names)
         return is_session, self._forgotten.has_id(value)
 
     def message(self, content: bytes) -> bytes | None:
@@ -157,7 +161,9 @@ def _of_any_signal(record: Any) -> dict[str, Any]:
     content, read = record.SerializeToString(), MessageToDict(record)
     for kind in (Span, Metric):
         with suppress(DecodeError):
-            read[kind.__name__] = MessageToDict(kind.FromString(content))
+            of_kind = kind.FromString(content)
+            read[kind.__name__] = MessageToDict(of_kind)
+            read[kind.__name__] |= {"id": of_kind.trace_id.hex()} if kind is Span else {}
     return dict(read)
 
 

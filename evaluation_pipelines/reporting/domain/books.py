@@ -36,6 +36,11 @@ _REQUEST = ["organization_id", "session_id", "request_id"]
 _WINDOWS = ("windows", "session windows in agent_sessions")
 _OF_DATE = ("of_date", "events filed under the day")
 
+OF_SPANS = "of spans: "
+"""Before the reason for which rows of spans are no events."""
+
+NOTHING: Mapping[str, int] = {}
+
 EVERY_EVENT = "every_event_is_kept_once"
 
 EQUATIONS: Mapping[str, Sequence[tuple[str, str]]] = {
@@ -50,6 +55,7 @@ EQUATIONS: Mapping[str, Sequence[tuple[str, str]]] = {
         _OF_DATE,
         ("kept", "in agent_events"),
         ("copies", "sent or logged again"),
+        ("parts", "rows of spans that are no events"),
         ("ahead", "waiting for the build of the day"),
     ),
     "every_kept_event_has_landed": (("never_landed", "events in agent_events that never landed"),),
@@ -95,16 +101,25 @@ class Counts:
         return Counts(self.numbers + other.numbers, examples)
 
 
-def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> Counts:
+def count_events(
+    landed: pl.DataFrame, kept: pl.DataFrame, dropped: Mapping[str, int] = NOTHING
+) -> Counts:
     """Compare landed events with kept events, both with EVENT_COLUMNS and organizations as built.
 
     An event that was not kept is a copy if its id is kept, or if it is an API request and the
     same request of its session is kept.
 
+    Args:
+        landed: Landed events, spans put together.
+        kept: Events of the table.
+        dropped: Number of rows of spans that are no events, by reason.
+
     Returns:
         ``landed`` and ``kept`` rows, ``copies`` among the landed ones, and events that are
-        ``not_kept`` though they are no copies, or ``never_landed``.
+        ``not_kept`` though they are no copies, or ``never_landed``. ``parts``, and the same by
+        reason after OF_SPANS.
     """
+    parts = sum(dropped.values())
     # Few events are in one of both alone: only these need their other columns.
     absent = landed.join(kept, on=_EVENT, how="anti", nulls_equal=True)
     alien = kept.join(landed, on=_EVENT, how="anti", nulls_equal=True)
@@ -112,7 +127,9 @@ def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> Counts:
     lost = absent.join(again, on=_EVENT, how="anti", nulls_equal=True).unique(_EVENT)
     landed_events, repeated = (rows.select(_EVENT).n_unique() for rows in (landed, again))
     numbers = {
-        "landed": landed.height,
+        "landed": landed.height + parts,
+        "parts": parts,
+        **{f"{OF_SPANS}{reason}": number for reason, number in dropped.items()},
         "kept": kept.height,
         "copies": landed.height - landed_events + repeated,
         "not_kept": lost.height,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BASELINE_REVISION = "otel_logs"
 """The first revision in ``migrations/versions``: older ledgers are refused."""
 
-NEWEST_REVISION = "no_quarantine_retries"
+NEWEST_REVISION = "traces"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
 VERSION_TABLE = "ledger_version"

@@ -128,6 +128,7 @@ class Manifest:
                     .where(_ORIGIN.part_id.in_(chunk))
                     .values(part_id=part_id)
                 )
+            _join_origins(connection, part_id)
             return part_id
 
     def origins(self, part_id: int) -> list[PartOrigin]:
@@ -299,22 +300,27 @@ def _delete(connection: sa.Connection, part_ids: Collection[int]) -> int:
     return connection.execute(sa.delete(PARTS).where(_PART.part_id.in_(stale))).rowcount
 
 
-def add_parts(
-    connection: sa.Connection,
-    parts: Iterable[NewPart],
-    now: datetime,
-    origin: tuple[str, int, int, datetime],
+def add_part(
+    connection: sa.Connection, part: NewPart, origins: Iterable[PartOrigin], now: datetime
 ) -> None:
-    """Add new parts to the manifest, within the caller's transaction.
+    """Add a new part, and the bytes it was read from, within the caller's transaction."""
+    part_id = connection.execute(_INSERT_PART, asdict(part) | {"created_at": now}).scalar_one()
+    for each in origins:
+        connection.execute(_INSERT_ORIGIN, asdict(each) | {"part_id": part_id})
 
-    ``origin`` has the file and the bytes that they were read from, and the time that ingest had.
-    """
-    for part in parts:
-        added = asdict(part) | {"created_at": now}
-        part_id = connection.execute(_INSERT_PART, added).scalar_one()
-        file_id, start, end, read_at = origin
-        row = PartOrigin(file_id, start, end, part.row_count, read_at)
-        connection.execute(_INSERT_ORIGIN, asdict(row) | {"part_id": part_id})
+
+def _join_origins(connection: sa.Connection, part_id: int) -> None:
+    """Join origins with the same bytes: rows had moved to another part."""
+    bytes_of = (_ORIGIN.file_id, _ORIGIN.from_offset)
+    first, rows = sa.func.min(_ORIGIN.origin_id), _total(_ORIGIN.row_count, "rows")
+    same = sa.select(*bytes_of, first.label("first"), rows).where(_ORIGIN.part_id == part_id)
+    same = same.group_by(*bytes_of).having(sa.func.count() > 1)
+    for each in connection.execute(same).all():
+        is_first = _ORIGIN.origin_id == each.first
+        is_same = _ORIGIN.file_id == each.file_id, _ORIGIN.from_offset == each.from_offset
+        connection.execute(sa.update(PART_ORIGINS).where(is_first).values(row_count=each.rows))
+        others = sa.delete(PART_ORIGINS).where(_ORIGIN.part_id == part_id, *is_same, ~is_first)
+        connection.execute(others)
 
 
 def _total(column: sa.ColumnElement[int], label: str) -> sa.Label[int]:

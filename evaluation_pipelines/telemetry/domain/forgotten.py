@@ -152,7 +152,23 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
         for organization, session, subagent in subagents_of(events)
         if (organization, session) in sessions
     }
-    return _of_sessions(events, sessions)
+    own = events.select("organization_id", session_id="subagent_session_id")
+    return _of_sessions(events, sessions) | _of_sessions(own, sessions)
+
+
+def with_forgotten_work(events: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
+    """Return events in which those of forgotten sub-agents and traces have their own session.
+
+    They are left out, and the sessions that they name are not.
+    """
+    gone = [
+        own
+        for organization, _, own in subagents_of(events)
+        if forgotten.has_session(organization, own)
+    ]
+    is_gone = pl.col("subagent_session_id").is_in(gone)
+    own = pl.when(is_gone).then("subagent_session_id").otherwise("session_id")
+    return events.with_columns(session_id=own) if gone else events
 
 
 def subagents_of(events: pl.DataFrame) -> list[tuple[str | None, str, str]]:

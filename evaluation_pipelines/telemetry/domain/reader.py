@@ -54,6 +54,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     Shapes,
 )
 from evaluation_pipelines.telemetry.domain.spans.reading import Spans
+from evaluation_pipelines.telemetry.domain.subagents import name_traces
 
 _MAX_NAMES_SHOWN = 200
 
@@ -127,12 +128,14 @@ class EventBatch:
         quarantined: Lines and records that could not be read.
         counts: Counts of all lines and records.
         names: (source_cli or scope, event name) -> records that were not stored.
+        span_names: The same for spans, as part of it.
     """
 
     events: pl.DataFrame
     quarantined: list[QuarantinedLine]
     counts: IngestCounts
     names: Counter[tuple[str, str]]
+    span_names: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -221,7 +224,8 @@ class EventReader:
         self._counts.time_anomalies = replaced.total() - replaced[None]
         self._counts.times_observed = replaced[OBSERVED_TIME]
         self._counts.times_of_ingest = replaced[TIME_OF_INGEST]
-        batch = EventBatch(events, self._quarantined, self._counts, self._names)
+        found = self._quarantined, self._counts, self._names, self._spans.unread
+        batch = EventBatch(name_traces(events), *found)
         self._begin()
         return batch
 

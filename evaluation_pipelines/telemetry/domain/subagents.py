@@ -1,10 +1,11 @@
-"""The work of sub-agents with sessions of their own: filed under the session that started them.
+"""Work of sub-agents, and traces: filed under the session that started them.
 
-A record may name that session; the others of the sub-agent, before and after it, often do not, and
-are filed where those are that do.
+A sub-agent may have a session of its own. A record may name the session that started it. Its other
+records, earlier and later, often do not, and follow. A trace is a session until one of its spans
+names one, and is then filed under that as a whole.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -12,17 +13,34 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, is_counter
+from evaluation_pipelines.telemetry.domain.spans import trace_sessions
 from evaluation_pipelines.telemetry.domain.spans.source import UNNAMED
+
+TRACE = "trace:"
+"""Beginning of the id that a trace has as a session."""
 
 Session = tuple[str, str]
 """Organization (empty if the id is that of one session in any of them) and session id."""
 
+Parent = tuple[str, str | None]
+"""Session id, and for a trace the key of the span with the name: the smallest key counts.
+
+Of the parents of a sub-agent the first counts.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """Start of a session, decided by the first of its ingested events.
+    """Start of a session, of a sub-agent or of a trace.
 
-    ``parent_session_id`` is the session under which those of a sub-agent are filed.
+    Attributes:
+        organization_id: Its organization.
+        session_id: Its id.
+        session_date: Where its events are.
+        first_event_time: Time of its first event, as far as that may decide its date.
+        parent_session_id: Session under which those of a sub-agent, or a trace, are filed.
+        named_by: Key of the parent, see ``Parent``.
+        unfiled: Some of its events may have to move.
     """
 
     organization_id: str
@@ -30,6 +48,8 @@ class SessionStart:
     session_date: date
     first_event_time: datetime
     parent_session_id: str | None = None
+    named_by: str | None = None
+    unfiled: bool = False
 
 
 def session_of(organization: str, session_id: str) -> Session:
@@ -50,37 +70,57 @@ def name_parents(columns: dict[str, Sequence[Any]], count: int) -> None:
     ]
 
 
+def name_traces(events: pl.DataFrame) -> pl.DataFrame:
+    """Return EVENTS_WITH_TEXTS in which spans have the session that they name, or their trace."""
+    if events["trace_id"].null_count() == events.height:
+        return events
+    is_span, trace = pl.col("trace_id").is_not_null(), pl.lit(TRACE) + pl.col("trace_id")
+    named = pl.coalesce("span_session_id", "session_id", trace)
+    return events.with_columns(
+        session_id=pl.when(is_span).then(named).otherwise("session_id"),
+        subagent_session_id=pl.when(~is_span)
+        .then("subagent_session_id")
+        .when(named != trace)
+        .then(trace),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Parents:
-    """Which sessions are of sub-agents: ``found`` has the session id of the parent of each."""
+    """Parents of sub-agents and traces: ``found`` has that of each."""
 
-    found: Mapping[Session, str]
+    found: Mapping[Session, Parent]
 
     @classmethod
-    def of(cls, stored: Mapping[Session, str], named: Mapping[Session, str]) -> "Parents":
-        """Return the parents that are stored, and those that events name in addition.
+    def of(cls, stored: Mapping[Session, Parent], named: Mapping[Session, Parent]) -> "Parents":
+        """Return the stored parents, and others that events name.
 
         Nothing is the parent of its own parent: its records are filed under it already.
         """
         known = cls(stored)
         new = {
-            (organization, child): parent
-            for (organization, child), parent in named.items()
-            if known.root_of(organization, parent) != child
+            child: parent
+            for child, parent in named.items()
+            if _is_first(parent, stored.get(child))
+            and (parent[1] is not None or known.root_of(child[0], parent[0]) != child[1])
         }
-        return cls({**new, **stored})
+        return cls({**stored, **new})
 
     def root_of(self, organization: str, session_id: str) -> str:
         """Return the session id under which a session is filed.
 
         Sessions that name each other in a circle have no parent.
         """
+        return self._path(organization, session_id)[-1]
+
+    def _path(self, organization: str, session_id: str) -> list[str]:
+        """Return a session id, that of its parent, and so on to the one it is filed under."""
         path = [session_id]
         while (parent := self.found.get(session_of(organization, path[-1]))) is not None:
-            if parent in path:
-                return path[path.index(parent)]
-            path.append(parent)
-        return path[-1]
+            if parent[0] in path:
+                return path[: path.index(parent[0]) + 1]
+            path.append(parent[0])
+        return path
 
     def file(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return events, or their texts, filed under the sessions that started their sub-agents.
@@ -92,10 +132,16 @@ class Parents:
         organization = pl.col("organization_id").fill_null(ANY_ORGANIZATION)
         keyed = rows.with_columns(organization=organization, own=own)
         keys = keyed.select("organization", "own", "session_id").unique()
-        found = [(*key, self.root_of(*key)) for key in keys.select("organization", "own").rows()]
-        roots = pl.DataFrame(
-            found, dict.fromkeys(("organization", "own", "root"), pl.String), orient="row"
-        ).unique()
+        paths = {key: self._path(*key) for key in keys.select("organization", "own").rows()}
+        found = [
+            (*key, path[-1], any(not each.startswith(TRACE) for each in path[:-1]))
+            for key, path in paths.items()
+        ]
+        schema = {
+            **dict.fromkeys(("organization", "own", "root"), pl.String),
+            "is_work": pl.Boolean,
+        }
+        roots = pl.DataFrame(found, schema, orient="row")
         if roots["root"].equals(roots["own"]) and (keys["own"] == keys["session_id"]).all():
             return rows
         joined = keyed.join(roots, on=["organization", "own"], how="left", maintain_order="left")
@@ -105,25 +151,48 @@ class Parents:
 
 def _as_work(filed: pl.DataFrame) -> pl.DataFrame:
     """Return events with the columns that tell whether a sub-agent, and which, sent them."""
-    is_child = pl.col("root") != pl.col("own")
+    is_work = pl.col("is_work")
     is_prompt = pl.col("event_name") == "user_prompt"
     return filed.with_columns(
-        subagent_session_id=pl.when(is_child).then("own"),
-        event_name=pl.when(is_child & is_prompt).then(pl.lit("other")).otherwise("event_name"),
-        subagent=pl.when(is_child)
-        .then(pl.col("subagent").fill_null(UNNAMED))
-        .otherwise("subagent"),
-        is_subagent=pl.when(~is_child).then("is_subagent"),
+        subagent_session_id=pl.when(pl.col("root") != pl.col("own")).then("own"),
+        event_name=pl.when(is_work & is_prompt).then(pl.lit("other")).otherwise("event_name"),
+        subagent=pl.when(is_work).then(pl.col("subagent").fill_null(UNNAMED)).otherwise("subagent"),
+        is_subagent=pl.when(~is_work).then("is_subagent"),
     )
 
 
-def named_parents(events: pl.DataFrame) -> dict[Session, str]:
-    """Return the parents that events name, of each sub-agent the first."""
+def named_parents(events: pl.DataFrame) -> dict[Session, Parent]:
+    """Return the parents that events name, of each sub-agent the first, of each trace the best.
+
+    Args:
+        events: EVENTS_WITH_TEXTS, with the sessions of ``name_traces``.
+    """
     organization = pl.col("organization_id").fill_null(ANY_ORGANIZATION)
-    named = events.filter(pl.col("subagent_session_id").is_not_null()).select(
+    named = events.filter(pl.col("subagent_session_id").is_not_null())
+    records = named.filter(pl.col("trace_id").is_null()).select(
         organization, "subagent_session_id", "session_id"
     )
-    found: dict[Session, str] = {}
-    for owner, child, parent in named.unique(maintain_order=True).iter_rows():
-        found.setdefault(session_of(owner, child), parent)
+    found: dict[Session, Parent] = {}
+    for owner, child, parent in records.unique(maintain_order=True).iter_rows():
+        found.setdefault(session_of(owner, child), (parent, None))
+    for child, best in _named_by_spans(named.filter(pl.col("trace_id").is_not_null())):
+        found[child] = min(best, found.get(child, best), key=lambda each: each[1] or "")
     return found
+
+
+def _named_by_spans(spans: pl.DataFrame) -> Iterator[tuple[Session, Parent]]:
+    """Yield the sessions that traces name: of a span first, else of the resource or of a link."""
+    for is_of_span in (True, False):
+        rows = spans.filter(pl.col("span_session_id").is_not_null() == is_of_span)
+        best = trace_sessions(rows.with_columns(span_session_id="session_id"))
+        times = best["started"].cast(pl.Int64)
+        for (organization, trace, session, rank, _, span), started in zip(
+            best.iter_rows(), times, strict=True
+        ):
+            key = f"{rank if is_of_span else 1.5}:{started:020d}:{span}"
+            yield session_of(organization, TRACE + trace), (session, key)
+
+
+def _is_first(new: Parent, known: Parent | None) -> bool:
+    """Return True if a parent takes the place of the known one."""
+    return known is None or (new[1] is not None and known[1] is not None and new[1] < known[1])

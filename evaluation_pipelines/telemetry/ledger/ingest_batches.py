@@ -12,7 +12,7 @@ from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
-from evaluation_pipelines.storage.ledger.manifest import add_parts
+from evaluation_pipelines.storage.ledger.manifest import add_part
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     ERASED_EVENTS,
@@ -24,7 +24,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     SOURCE_FILES,
 )
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import NewPart, PartOrigin
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.organizations import shared_date
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
@@ -65,14 +65,49 @@ class SessionIndex:
             return list(_starts(connection, session_ids))
 
     def children(self) -> list[SessionStart]:
-        """Return the starts of sub-agents that are filed under other sessions."""
-        is_child = _SESSION.parent_session_id.is_not(None)
+        """Return the starts of sub-agents and traces filed under other sessions."""
+        return self._where(_SESSION.parent_session_id.is_not(None))
+
+    def unfiled(self) -> list[SessionStart]:
+        """Return the starts of those with events that may have to move."""
+        return self._where(_SESSION.unfiled)
+
+    def _where(self, condition: sa.ColumnElement[bool]) -> list[SessionStart]:
         with reading(self._engine) as connection:
-            return [SessionStart(**row) for row in _select(connection, is_child)]
+            return [SessionStart(**row) for row in _select(connection, condition)]
+
+
+def note_filed(
+    connection: sa.Connection, starts: Sequence[SessionStart], emptied: Collection[str]
+) -> None:
+    """Note the new dates of sessions, within the caller's transaction.
+
+    Args:
+        connection: Of the transaction.
+        starts: Known sessions, with their new date and the time of their first event.
+        emptied: Ids of sessions without events: forgotten until the next one.
+    """
+    names = ("session_date", "first_event_time", "unfiled")
+    rows = [
+        {"of_organization": each.organization_id, "of_session": each.session_id}
+        | {name: getattr(each, name) for name in names}
+        for each in starts
+    ]
+    update = sa.update(SESSION_INDEX).where(
+        _SESSION.session_id == sa.bindparam("of_session"),
+        _SESSION.organization_id == sa.bindparam("of_organization"),
+    )
+    if rows:
+        connection.execute(update, rows)
+    for chunk in chunks(emptied):
+        connection.execute(sa.delete(SESSION_INDEX).where(_SESSION.session_id.in_(chunk)))
 
 
 def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
-    """Store the starts of new sessions, and late parents, within the caller's transaction.
+    """Store the starts of new sessions, and changes of others, in the caller's transaction.
+
+    A session that had landed before its parent was named gets it, and a trace another one if a span
+    further out names it.
 
     Raises:
         SessionDateTakenError: another reader assigned one of them to another date since it was
@@ -85,14 +120,16 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     # Not asdict(), which copies each value and takes as long as storing the row.
     rows = [{name: getattr(each, name) for name in _COLUMNS} for each in sessions]
     rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
-    # A session that had landed before its parent was named gets it.
-    parent = insert.excluded.parent_session_id
-    upsert = insert.on_conflict_do_update(
-        index_elements=key,
-        set_={"parent_session_id": parent},
-        where=sa.and_(_SESSION.parent_session_id.is_(None), parent.is_not(None)),
-    )
-    connection.execute(upsert, rows)
+    new = insert.excluded
+    is_first = sa.or_(_SESSION.parent_session_id.is_(None), new.named_by < _SESSION.named_by)
+    is_named = sa.and_(new.parent_session_id.is_not(None), is_first)
+    is_earlier = new.first_event_time < _SESSION.first_event_time
+    better = {"parent_session_id": is_named, "named_by": is_named, "first_event_time": is_earlier}
+    values: dict[str, sa.ColumnElement[Any]] = {
+        name: sa.case((is_it, new[name]), else_=_SESSION[name]) for name, is_it in better.items()
+    }
+    values["unfiled"] = sa.or_(_SESSION.unfiled, new.unfiled)
+    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=values), rows)
     stored: defaultdict[str, dict[str, SessionStart]] = defaultdict(dict)
     for found in _starts(connection, {each.session_id for each in sessions}):
         stored[found.session_id][found.organization_id] = found
@@ -392,10 +429,22 @@ class IngestBatches:
         return [
             IngestBatch(
                 **{name: value for name, value in row.items() if name not in names},
-                counts=IngestCounts(**{name: row[name] for name in names}),
+                counts=IngestCounts(**{name: row[name] or 0 for name in names}),
             )
             for row in rows
         ]
+
+    def without_spans(self) -> dict[str, set[int]]:
+        """Return file and first byte of the batches whose spans, if they have any, were not read.
+
+        They are older than the reading of spans.
+        """
+        query = sa.select(_BATCH.file_id, _BATCH.from_offset)
+        found = defaultdict[str, set[int]](set)
+        with reading(self._engine) as connection:
+            for row in connection.execute(query.where(_BATCH.spans.is_(None), _BATCH.skipped > 0)):
+                found[row.file_id].add(row.from_offset)
+        return found
 
     def parts_of(self, file_id: str, from_offset: int) -> set[int]:
         """Return the ids of the parts with rows of a batch, as far as their origin is known."""
@@ -460,11 +509,11 @@ def replace_batch(connection: sa.Connection, batch: IngestBatch, now: datetime) 
 def _store_content(connection: sa.Connection, batch: IngestBatch, now: datetime) -> None:
     """Store parts, sessions and names, and queue the dates."""
     dates = {part.session_date for part in batch.parts if part.session_date is not None}
-    # Those of sub-agents whose parent is named late change as well.
-    dates |= {each.session_date for each in batch.sessions if each.parent_session_id}
     follow_forgotten(connection, batch.left_out.sessions)
-    origin = (batch.file_id, batch.from_offset, batch.to_offset, batch.ingested_at)
-    add_parts(connection, batch.parts, now, origin)
+    for part in batch.parts:
+        rows = part.row_count, batch.ingested_at
+        origin = PartOrigin(batch.file_id, batch.from_offset, batch.to_offset, *rows)
+        add_part(connection, part, [origin], now)
     store_sessions(connection, batch.sessions)
     touch(connection, dates, now)
     count_names(connection, batch.names)

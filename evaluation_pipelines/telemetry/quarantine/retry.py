@@ -1,4 +1,4 @@
-"""Read lines in quarantine again after the program or a setting was fixed.
+"""Read lines in quarantine again after the program or a setting was fixed, and unread spans.
 
 The batch that a line came with is read again as a whole. What it has now takes the place of its
 rows in the lake and of its counts, in one commit: a second or interrupted retry changes nothing.
@@ -30,6 +30,7 @@ from evaluation_pipelines.telemetry.domain.otlp import select_records
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, first_bytes
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
+from evaluation_pipelines.telemetry.late_parents import file_late
 from evaluation_pipelines.telemetry.ledger.forgotten_store import ForgottenMeanwhileError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,
@@ -75,12 +76,14 @@ class RetryReport:
         events: Number of events stored for them.
         dates: Dates with new events.
         unresolved: Entries that still cannot be read, each with its reason.
+        unread: Files whose spans cannot be read, each with the reason.
     """
 
     resolved: int = 0
     events: int = 0
     dates: set[date] = field(default_factory=set)
     unresolved: list[tuple[QuarantineEntry, str]] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,10 @@ class Retry:
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def read_spans(self) -> RetryReport:
+        """Read batches that landed before spans were read. Raises as ``run`` does."""
+        return self._retry(None, IngestBatches(self.stores.ledger).without_spans())
 
     def run(self, path: str | None = None) -> RetryReport:
         """Read all entries again, or those of one file, while nothing is ingested.
@@ -99,6 +106,10 @@ class Retry:
             LockLostError: another process may ingest by now. Batches committed before stay.
             LedgerError: the ledger cannot be used.
         """
+        return self._retry(path, None)
+
+    def _retry(self, path: str | None, unread: Mapping[str, set[int]] | None) -> RetryReport:
+        """Read the batches of entries again, or the ``unread`` ones."""
         timeout_s = self.stores.settings.lock_timeout_seconds
         report = RetryReport()
         with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
@@ -107,10 +118,14 @@ class Retry:
                 frame = frame.filter(pl.col("path") == path)
             files, _ = self.stores.landing.list_files(known_identities(self.stores))
             present = {(each.device, each.inode): each for each in files}
-            for (file_id,), rows in frame.group_by("file_id", maintain_order=True):
-                source = SourceFiles(self.stores.ledger).get(str(file_id))
+            of_files = frame.partition_by("file_id", as_dict=True, maintain_order=True)
+            entries = {str(file_id): to_entries(rows) for (file_id,), rows in of_files.items()}
+            for file_id in entries if unread is None else unread:
+                source = SourceFiles(self.stores.ledger).get(file_id)
                 file = present.get((source.device, source.inode))
-                self._retry_file(file, source, to_entries(rows), hold, report)
+                of_file, spans = entries.get(file_id, []), (unread or {}).get(file_id, set())
+                self._retry_file(file, source, of_file, spans, hold, report)
+            file_late(self.stores, self.clock(), hold)
         return report
 
     def _retry_file(
@@ -118,10 +133,12 @@ class Retry:
         file: LandingFile | None,
         source: SourceFile,
         entries: Sequence[QuarantineEntry],
+        unread: Collection[int],
         hold: Hold,
         report: RetryReport,
     ) -> None:
-        left, why = list(entries), GONE
+        """Read the batches of entries again, and those whose spans are ``unread``."""
+        left, why, to_read = list(entries), GONE, set(unread)
         try:
             if file is not None:
                 with self.stores.landing.open(file) as handle:
@@ -130,14 +147,18 @@ class Retry:
                         for batch in IngestBatches(self.stores.ledger).of_file(source.file_id):
                             of_batch = [each for each in left if batch.has(each.offset)]
                             left = [each for each in left if not batch.has(each.offset)]
-                            if of_batch:
+                            is_unread = batch.from_offset in to_read
+                            to_read.discard(batch.from_offset)
+                            if of_batch or is_unread:
                                 retry = _BatchRetry(
-                                    self.stores, self.clock, handle, file.path, batch
+                                    self.stores, self.clock, handle, file.path, batch, is_unread
                                 )
                                 retry.run(of_batch, hold, report)
         except FileNotFoundError:
             why = GONE
         report.unresolved += [(each, why) for each in left]
+        if to_read:
+            report.unread[source.path] = why
 
 
 _TABLES = {each.name: each for each in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)}
@@ -152,6 +173,7 @@ class _BatchRetry:
     handle: BinaryIO
     path: str
     batch: IngestBatch
+    is_unread: bool
 
     def run(self, entries: Sequence[QuarantineEntry], hold: Hold, report: RetryReport) -> None:
         """Replace what the batch has, and add to the report."""
@@ -167,10 +189,17 @@ class _BatchRetry:
         except FileNotFoundError:
             raise
         except OSError:
-            report.unresolved += [(each, CHANGED) for each in entries]
+            self._is_changed(entries, report)
             return
+        if self.is_unread:
+            names += found.span_names
         while not self._is_replaced(found, names, entries, hold, report):
             pass
+
+    def _is_changed(self, entries: Sequence[QuarantineEntry], report: RetryReport) -> None:
+        report.unresolved += [(each, CHANGED) for each in entries]
+        if self.is_unread:
+            report.unread[self.path] = CHANGED
 
     def _documents(self) -> Documents:
         self.handle.seek(0)  # a beginning is read from where the file is
@@ -195,12 +224,12 @@ class _BatchRetry:
         old = self._old_parts({*events["session_date"]})
         before = [each for part in old for each in self._event_ids(part)]
         if not set(before) <= {*found.events["event_id"]}:
-            report.unresolved += [(each, CHANGED) for each in entries]
+            self._is_changed(entries, report)
             return True
         left = to_entries(with_index(quarantined))
         reasons = {(each.offset, each.record_index): each.reason for each in left}
         is_same = reasons == {(each.offset, each.record_index): each.reason for each in entries}
-        if not is_same or {*events["event_id"]} != set(before):
+        if self.is_unread or not is_same or {*events["event_id"]} != set(before):
             name = f"{self.batch.file_id}-retry-{self.batch.from_offset}.{uuid.uuid4().hex[:8]}"
             parts = list(write_events(lake, events, name))
             if not quarantined.is_empty():

@@ -91,7 +91,7 @@ def test_a_merged_part_replaces_the_old_parts(ledger: Ledger) -> None:
     late, merged = Manifest(ledger).current(LANDED, MARCH_1)
     assert late.path == "late"
     assert (merged.part_id, merged.path, merged.row_count) == (part_id, "m", 20)
-    assert Manifest(ledger).origins(part_id) == [PartOrigin("f1", 0, 100, 10, NOON)] * 2
+    assert Manifest(ledger).origins(part_id) == [PartOrigin("f1", 0, 100, 20, NOON)]  # of both
     assert merged.created_at >= at(hours=1)  # by the clock of the ledger
     assert Manifest(ledger).known_paths(MARCH_1) == {"a", "b", "late", "m"}
 

@@ -100,9 +100,22 @@ SESSION_INDEX = sa.Table(
     METADATA,
     column("session_id", sa.String, "session.id as sent", primary_key=True),
     column("organization_id", sa.String, "'*': named by an attribution only", primary_key=True),
-    column("session_date", sa.Date, "UTC day the session began: its partition for good"),
-    column("first_event_time", UtcTime, "time of the event that decided it"),
+    column("session_date", sa.Date, "UTC day the session began: partition of its events"),
+    column("first_event_time", UtcTime, "time of its first event"),
     column("parent_session_id", sa.String, "session it is filed under", nullable=True),
+    column(
+        "named_by",
+        sa.String,
+        "time and id of the span of a trace that names that session: the smallest",
+        nullable=True,
+    ),
+    column(
+        "unfiled",
+        sa.Boolean,
+        "events of it may have to move: to its parent, or to an earlier date",
+        server_default=sa.false(),
+    ),
+    sa.Index("session_index_by_unfiled", "unfiled"),
 )
 
 # The rebuild queue.
@@ -156,7 +169,7 @@ INGEST_BATCHES = sa.Table(
     _count("unattributed", "records without a session"),
     _count("quarantined", "lines put into quarantine"),
     _count("unknown_records", "records that no dialect knows, counted by name"),
-    _count("skipped", "metrics and traces"),
+    _count("skipped", "lines with metrics"),
     _count("attribution_lines", "lines of attribution files"),
     _count("repeated_records", "records that a dialect knows to repeat another one"),
     _count("time_anomalies", "events with an unreadable or impossible time"),
@@ -180,6 +193,7 @@ INGEST_BATCHES = sa.Table(
         "of time_anomalies, those replaced by the time of ingest",
         server_default=sa.text("0"),
     ),
+    column("spans", sa.BigInteger, "spans read, null if spans were not read then", nullable=True),
     sa.Index("ingest_batches_by_time", "ingested_at"),
 )
 
