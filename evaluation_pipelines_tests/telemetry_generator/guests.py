@@ -1,6 +1,9 @@
-"""A few made-up sessions of each agent other than Claude Code, and the truth about them."""
+"""A few made-up sessions of each agent other than Claude Code, and the truth about them.
 
-from collections.abc import Iterator
+They are in two files: agents that log, and a team whose agents send spans only.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -39,19 +42,26 @@ class GuestTruth:
 
 
 def write_guests(
-    folder: Path, *, seed: int, end: date, days: int, sessions_each: int = SESSIONS_EACH
+    folder: Path,
+    *,
+    seed: int,
+    end: date,
+    days: int,
+    sessions_each: int = SESSIONS_EACH,
+    wordings: Sequence[type[Wording]] = WORDINGS,
+    name: str = "guests",
 ) -> list[GuestTruth]:
-    """Write ``guests.jsonl`` with sessions of some days, the last one before ``end`` (UTC).
+    """Write a file with sessions of some days, the last one before ``end`` (UTC).
 
     The same arguments give the same bytes. Gives what really happened, session by session.
     """
-    random = Random(f"guests {seed} {end}")  # noqa: S311 - it has to be repeatable, not secret
+    random = Random(f"{name} {seed} {end}")  # noqa: S311 - it has to be repeatable, not secret
     first = datetime.combine(end - timedelta(days=days), datetime.min.time(), UTC)
     first_ms = int(first.timestamp()) * 1000
     told: list[GuestTruth] = []
-    with RotatingFile(folder, "guests") as file:
+    with RotatingFile(folder, name) as file:
         for number in range(sessions_each):
-            for wording in WORDINGS:
+            for wording in wordings:
                 day_ms = first_ms + (number * 5 + 1) % days * _DAY_MS
                 # In the morning of a day, and over before its end.
                 start_ms = day_ms + random.randrange(8 * 3_600_000, 12 * 3_600_000)
@@ -75,7 +85,8 @@ def _session(random: Random, speaks: Wording, truth: GuestTruth) -> Iterator[lis
     for _ in range(random.randint(1, 3)):
         truth.prompts += 1
         truth.ended_ms = now_ms
-        yield [*opening, *speaks.prompt(now_ms)]
+        if begun := [*opening, *speaks.prompt(now_ms)]:
+            yield begun
         opening, used = [], list[int]()
         for _ in range(random.randint(2, 6)):
             now_ms += random.randrange(2_000, 20_000)

@@ -12,6 +12,7 @@ from evaluation_pipelines.demo.landing import RECORDING, recorded
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.telemetry_generator.guests import write_guests
 from evaluation_pipelines_tests.telemetry_generator.outside import write_outside
+from evaluation_pipelines_tests.telemetry_generator.span_wordings import SPAN_WORDINGS
 from evaluation_pipelines_tests.telemetry_generator.upgrades import write_upgrades
 
 SEED = 1
@@ -23,6 +24,15 @@ def write_landing_files(landing_dir: Path, end: date) -> None:
     team = landing_dir / "demo"
     write_telemetry(team, seed=SEED, end=end, extent=EXTENT)
     write_guests(team, seed=SEED, end=end, days=EXTENT.days)
+    write_guests(
+        team,
+        seed=SEED,
+        end=end,
+        days=EXTENT.days,
+        sessions_each=4,
+        wordings=SPAN_WORDINGS,
+        name="programs",
+    )
     write_upgrades(team, seed=SEED, end=end)
     write_outside(landing_dir, seed=SEED, end=end, days=EXTENT.days)
 

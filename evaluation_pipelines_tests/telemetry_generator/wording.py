@@ -33,6 +33,7 @@ class Wording(ABC):
     session_key = "session.id"
     person: tuple[str, str] | None = None
     """Attribute and value that tell who runs it."""
+    team: str | None = None
 
     can_refuse = True
     counts_thoughts_as_output = True
@@ -79,17 +80,23 @@ class Wording(ABC):
             "timeUnixNano": f"{time_ms}000000",
             "observedTimeUnixNano": f"{time_ms}000000",
             "body": {"stringValue": f"{name} of a made-up session."},
-            "attributes": [{"key": key, "value": _value(value)} for key, value in sent.items()],
+            "attributes": self._attributes(sent),
         }
+
+    def _attributes(self, values: dict[str, Any]) -> list[Record]:
+        return [{"key": key, "value": _value(value)} for key, value in values.items()]
 
 
 def as_line(wording: Wording, records: list[Record]) -> bytes:
     """A request with the records of one session."""
     named = {"service.name": wording.service}
     named |= dict([wording.person]) if wording.person else {}
+    named |= {"team.id": wording.team} if wording.team else {}
     resource = {"attributes": [{"key": key, "value": _value(each)} for key, each in named.items()]}
-    logs = {"scope": {"name": wording.scope}, "logRecords": records}
-    request = {"resourceLogs": [{"resource": resource, "scopeLogs": [logs]}]}
+    is_span = "spanId" in records[0]
+    signal, kind = ("Spans", "spans") if is_span else ("Logs", "logRecords")
+    inner = {"scope": {"name": wording.scope}, kind: records}
+    request = {f"resource{signal}": [{"resource": resource, f"scope{signal}": [inner]}]}
     return json.dumps(request, separators=(",", ":")).encode()
 
 

@@ -29,6 +29,6 @@ for (const prompt of ["Where are Oslo and Atlantis?", "Are you sure?"]) {
     runtimeContext: { sessionId: "vercel-session" },
     telemetry: { includeRuntimeContext: { sessionId: true } },
   });
-  messages = [...messages, ...answer.response.messages];
+  messages = [...messages, ...answer.responseMessages];
 }
 await sdk.shutdown();
