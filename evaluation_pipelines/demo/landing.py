@@ -63,7 +63,8 @@ def put_telemetry(landing_dir: Path, today: date, progress: Callable[[int], None
     return (
         f"recorded telemetry of agent programs in {landing_dir / SAMPLES_FOLDER} "
         f"({len(samples)} files), {span.days} days of a generated team, nine weeks of a model "
-        f"that gets worse, and a few generated sessions of every other agent, in {team}"
+        f"that gets worse, a few generated sessions of every other agent, and a team whose "
+        f"programs send spans only, in {team}"
     )
 
 
