@@ -36,7 +36,7 @@ def metrics_line(time_ms: int) -> bytes:
 
 
 def traces_line(time_ms: int) -> bytes:
-    """A line of spans, which nothing here reads."""
+    """A line with a span that has no kind: it is counted by name."""
     span = (
         f'{{"traceId":"{time_ms:032x}","spanId":"{time_ms:016x}",'
         f'"name":"claude_code.interaction","kind":1,'
