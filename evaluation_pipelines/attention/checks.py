@@ -14,6 +14,7 @@ from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
     QUALITY_RISKS,
     SPENDING,
+    days_of,
     quality_risk_alert,
     spending_alert,
 )
@@ -70,19 +71,11 @@ def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
     for period, (limit, share) in limits.items():
         if limit is None:
             continue
-        sessions = _spent(stores, *_days(period))
+        sessions = _spent(stores, *days_of(period))
         for spender, names, spent in _over(sessions, limit * share, settings.people_view):
             alert = spending_alert(period, spender, names, limit, spent.to_dicts())
             new += raise_alert(stores, alert, now, log)
     return new
-
-
-def _days(period: str) -> tuple[date, date]:
-    """Return the first and last day of a day or month."""
-    if len(period) == len("2026-12-01"):
-        return date.fromisoformat(period), date.fromisoformat(period)
-    first = date.fromisoformat(f"{period}-01")
-    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def _spent(stores: Stores, first: date, last: date) -> pl.DataFrame:

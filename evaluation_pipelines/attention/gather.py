@@ -40,7 +40,7 @@ from evaluation_pipelines.attention.domain.item import (
     unscored,
     waiting_dates,
 )
-from evaluation_pipelines.attention.domain.items import Examined, Facts
+from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
 from evaluation_pipelines.attention.machine import answers, items_of_settings, source_answer
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -79,6 +79,8 @@ _Value = TypeVar("_Value")
 
 SOURCE_DAYS = 30
 """A program that was silent for longer is no longer expected to send telemetry."""
+
+_COMPARED_DAYS = RECENT_DAYS + BEFORE_DAYS
 
 RECENT = ("source_cli", "ended_at", *COLUMNS)
 
@@ -232,7 +234,7 @@ def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable
     unread, oldest_unread, why_not_listed = _unread(stores)
     queue, dagster = RebuildQueue(stores.ledger).all(), stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
-    first = now.date() - timedelta(days=max(SOURCE_DAYS, RECENT_DAYS + BEFORE_DAYS))
+    first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     is_behind = any(has_complete_line(stores, each) for each in unread)
     is_behind = is_behind or bool(RebuildQueue(stores.ledger).pending(now))
@@ -316,6 +318,14 @@ def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, An
     """Return the rises of all agents, as many are looked at, of the organization that is seen."""
     found = rises(recent, now.date())
     return [each for each in found if view.organization in {None, each["organization_id"]}]
+
+
+def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]]:
+    """Return the items about agents that the list has: organization and agent -> its items."""
+    found = dict[tuple[str, str], list[Item]]()
+    for row in _rises(view, view.recent(now.date() - timedelta(days=_COMPARED_DAYS)), now):
+        found.setdefault((row["organization_id"], row["agent_id"]), []).append(rise(row))
+    return found
 
 
 def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | None]:

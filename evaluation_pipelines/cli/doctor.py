@@ -62,7 +62,8 @@ def doctor(
 def item_record(item: Item) -> dict[str, Any]:
     """Return an item for programs."""
     parts = [{**record_of(each), "page": _address(each.page)} for each in item.parts]
-    return {**record_of(item, "is_for_all"), "page": _address(item.page), "parts": parts}
+    fields = record_of(item, "is_for_all", "remedy", "command")
+    return {**fields, "advice": item.advice, "page": _address(item.page), "parts": parts}
 
 
 def _address(page: Page | None) -> str | None:

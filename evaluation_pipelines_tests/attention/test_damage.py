@@ -49,14 +49,16 @@ def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Ta
     failed = [each for each in checks if each not in was]
     (row,) = [each for each in failed if each.get("State") == "failed"]
     assert row["Finding"] == f"{name} {_DAMAGED}"
-    assert row["Fix"] == "Build its date again: evaluation-pipelines build --damaged"
+    said = "Build its date again.In a terminal"
+    assert row["Fix"] == f"{said}Run: evaluation-pipelines build --damaged"
     # Of a day whose events cannot be read no check can say that nothing arrived.
     others = {each["Area"] for each in was} - ({"telemetry"} if table is AGENT_EVENTS else set())
     assert {each["Area"] for each in checks} >= others | {"tables"}
     needs = restarted.client().get("/").text.partition('id="needs"')[2]
     first = needs[: needs.index("</li>")]
     assert name in first
-    assert "evaluation-pipelines build --damaged" in first
+    assert 'href="/operations/doctor"' in first
+    assert "Build its date again." in first
 
 
 def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
@@ -83,13 +85,11 @@ def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) 
     assert failed[1:] == [
         "failed",
         f"{path} {_DAMAGED}",
-        "Build its date again: evaluation-pipelines build --damaged",
+        "Build its date again. Run: evaluation-pipelines build --damaged",
     ]
     assert [each[:2] for each in found if each != failed] == sound
-    said = (
-        f"failed: {path} {_DAMAGED}\n  Build its date again: evaluation-pipelines build --damaged"
-    )
-    assert said in built_days("doctor").out
+    run = "Build its date again. Run: evaluation-pipelines build --damaged"
+    assert f"failed: {path} {_DAMAGED}\n  {run}" in built_days("doctor").out
     assert built_days("build", "--damaged").code == 0
     assert [each[:2] for each in checks()] == sound
 

@@ -32,7 +32,7 @@ def test_the_overview_says_so_until_the_judge_answers(workplace: Workplace) -> N
     assert open_alerts(workplace) == ["Judge endpoint not responding"]
     page = client.get("/").text
     assert re.search(
-        r'class="warning"><a href="/operations/judge">Judge endpoint not responding<', page
+        r'class="warning">\s*<a href="/operations/judge">Judge endpoint not responding<', page
     )
     assert "the endpoint answered 401" in page
     note_judge(stores, JudgeReport(), NOW, LOG)  # it was not asked

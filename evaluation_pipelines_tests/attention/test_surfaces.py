@@ -91,8 +91,10 @@ def of_overview(page: str) -> Shown:
     listed = page.partition('id="needs"')[2].partition("</section>")[0]
     found: Shown = []
     for state, item in re.findall(r'<li class="(\w+)">(.*?)</li>', listed, re.DOTALL):
-        title, _, details = item.partition("<details")
+        title, _, rest = item.partition('<span class="small">')
+        remedy, _, details = rest.partition("</span>")
         spans = re.findall(r'<span class="small">(.*?)</span>', details, re.DOTALL)
+        spans.append(remedy)
         said = re.sub(r"<span [^>]*>since (.*?)</span>", r"(since \1)", title)
         found.append((state, text_of(said), [text_of(each) for each in spans]))
     return found
@@ -128,8 +130,14 @@ def test_every_surface_names_the_same_items_in_the_same_words(
         while "being checked" in (overview := client.get("/").text) and monotonic() < deadline:
             sleep(0.1)
         doctor = client.get("/operations/doctor").text
-    assert of_overview(overview) == shown
-    table = text_of(doctor.partition("</table>")[0])
+    on_page = of_overview(overview)  # a link in place of the command
+    assert [each[:2] for each in on_page] == [each[:2] for each in shown]
+    for (*_, seen), (*_, listed_lines) in zip(on_page, shown, strict=True):
+        assert seen[:-1] == listed_lines[:-1]
+        assert seen[-1]
+        assert listed_lines[-1].startswith(seen[-1])
+    assert overview.count('<li class="') == len(re.findall(r'<li class="\w+">\s*<a ', overview))
+    table = text_of(doctor.partition("</table>")[0]).replace("In a terminal", " ")
     for _, title, lines in shown:
         said, _, since = title.partition(" (since ")
         assert said in table

@@ -20,7 +20,7 @@ def seen(program: Program, *arguments: str) -> dict[str, str]:
 def test_nothing_yet_is_a_failure_with_the_way_out(program: Program) -> None:
     ran = program("doctor", "--offline")
     assert ran.code == 1
-    assert "failed: No telemetry yet\n  evaluation-pipelines agent-config" in ran.out
+    assert "failed: No telemetry yet\n  Let an agent send telemetry here. evaluation-" in ran.out
     assert list(program.folder.iterdir()) == []
 
 
@@ -33,7 +33,7 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     ran = program("doctor", "--offline")
     assert ran.code == 1
     assert "of telemetry not read yet (since 1970-01-01 00:00)" in ran.out
-    assert "or run evaluation-pipelines ingest, then evaluation-pipelines build." in ran.out
+    assert "Or run: evaluation-pipelines ingest, then evaluation-pipelines build" in ran.out
     program("ingest")
     ran = program("doctor", "--offline")
     assert "warning: Telemetry is read but not built yet\n  Keep make serve" in ran.out

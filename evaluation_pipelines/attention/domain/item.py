@@ -18,7 +18,8 @@ _BUDGET_WARNING = 0.8
 BOOKS_DAYS = 7
 """Days whose books are checked."""
 
-BUILD = "Keep make serve or make dev running, or run evaluation-pipelines build."
+BUILD = "Keep make serve or make dev running.", "Or run: evaluation-pipelines build"
+"""What to do, and the command."""
 
 
 class State(StrEnum):
@@ -44,7 +45,7 @@ def page_of(*path: str, **query: str) -> Page:
     return Page(path, (*query.items(),))
 
 
-DOCTOR = page_of("operations", "doctor")
+DOCTOR, JUDGE = page_of("operations", "doctor"), page_of("operations", "judge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,9 @@ class Item:
         area: The part of the installation that it is about.
         state: How urgent it is.
         seen: What is wrong, or fine, in a sentence.
-        advice: What to do, with the command; ``None`` if nothing.
-        page: The page to act on it.
+        remedy: What to do, in a sentence; ``None`` if nothing.
+        command: The command for it, which pages do not show: they link to ``page``.
+        page: The page that shows it.
         since: Its start.
         parts: Its subjects one by one.
         is_for_all: Whether callers limited to one organization also see it, about their data.
@@ -80,8 +82,9 @@ class Item:
     area: str
     state: State
     seen: str
-    advice: str | None = None
-    page: Page | None = None
+    remedy: str | None = None
+    command: str | None = None
+    page: Page = DOCTOR
     since: datetime | date | None = None
     parts: tuple[Part, ...] = ()
     is_for_all: bool = False
@@ -97,6 +100,11 @@ class Item:
     def title(self) -> str:
         """The sentence, and since when."""
         return self.seen if self.since is None else f"{self.seen} (since {self.since_text})"
+
+    @property
+    def advice(self) -> str | None:
+        """What to do, with the command."""
+        return " ".join(filter(None, (self.remedy, self.command))) or None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -123,6 +131,7 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
         yield Item(
             *("quarantine", "telemetry", State.WARNING),
             pluralize(lines + signals, "unreadable line"),
+            "Read the reasons and correct the sender.",
             "To list them: evaluation-pipelines quarantine list",
             page_of("operations", "quarantine", since=f"{since}"),
             parts=(*parts, *([] if newest is None else [Part("newest", newest)])),
@@ -133,7 +142,7 @@ def waiting_dates(number: int, since: datetime | None, now: datetime) -> Item:
     """Return the dates to build; ``since`` is since when the oldest waits."""
     seen = f"{pluralize(number, 'date')} to build" if number else "All dates are built"
     if since is not None and now - since > _BUILT_WITHIN:
-        return Item("due", "running", State.FAILED, seen, BUILD, DOCTOR, since)
+        return Item("due", "running", State.FAILED, seen, *BUILD, since=since)
     return Item("due", "running", State.OK, seen)
 
 
@@ -175,7 +184,8 @@ def unscored(books: pl.DataFrame) -> Iterator[Item]:
         yield Item(
             *(f"books_{state}", "reviews", State.TASK),
             f"{pluralize(number, 'session')} of {newest} {said}",
-            f"Reasons: evaluation-pipelines books {newest} --sessions {state}",
+            "Each session has its reason.",
+            f"To list them: evaluation-pipelines books {newest} --sessions {state}",
             page_of("operations", "books", f"{newest}", state=state),
             parts=(Part("", f"{before} more in the {BOOKS_DAYS} days before"),) if before else (),
             is_for_all=True,
@@ -188,15 +198,16 @@ def reviews(number: int) -> Iterator[Item]:
         yield Item(
             *("reviews", "reviews", State.TASK),
             f"{pluralize(number, 'session')} to review blind",
-            "Shows how far automatic scores can be trusted. Requires a reviewer key.",
-            page_of("reviews"),
+            "Reviews show how far automatic scores can be trusted. They require a reviewer key.",
+            page=page_of("reviews"),
             is_for_all=True,
         )
 
 
 def no_judge(reason: str, *, is_named: bool) -> Item:
     """Return why nothing is judged; naming a model means that it should judge."""
-    return Item("judge", "judge", State.WARNING if is_named else State.OK, reason)
+    state = State.WARNING if is_named else State.OK
+    return Item("judge", "judge", state, reason, page=JUDGE)
 
 
 def judge_budget(spent_usd: float, limit_usd: float | None) -> Item:
@@ -209,7 +220,8 @@ def judge_budget(spent_usd: float, limit_usd: float | None) -> Item:
         seen = f"{seen}, of {usd(limit_usd)}"
         if spent_usd >= _BUDGET_WARNING * limit_usd:
             advice = "The rest is judged tomorrow, or raise the limit."
-    return Item("budget", "budget", State.WARNING if advice else State.OK, seen, advice)
+    state = State.WARNING if advice else State.OK
+    return Item("budget", "budget", state, seen, advice, page=JUDGE)
 
 
 def disk(free_bytes: int) -> Item:
@@ -232,4 +244,5 @@ def permissions(name: str, path: str, mode: int | None, owner: str, *, is_shared
     if is_shared or not mode & 0o077:
         return Item("permissions", "permissions", State.OK, seen)
     seen = f"Other users have access to {seen}"
-    return Item("permissions", "permissions", State.WARNING, seen, f"chmod 700 {path}")
+    remedy, command = "Close the folder to them.", f"Run: chmod 700 {path}"
+    return Item("permissions", "permissions", State.WARNING, seen, remedy, command)

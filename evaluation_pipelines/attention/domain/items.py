@@ -18,6 +18,7 @@ from evaluation_pipelines.attention.domain.facts import (
 from evaluation_pipelines.attention.domain.item import (
     BUILD,
     DOCTOR,
+    JUDGE,
     Item,
     Page,
     Part,
@@ -34,11 +35,14 @@ from evaluation_pipelines.attention.domain.messages import (
     QUALITY_RISKS,
     REGRESSION,
     RISE,
+    SPENDING,
     STALE,
     UNJUDGED,
     Alert,
     RaisedAlert,
+    advice_of,
     below_threshold,
+    days_of,
     regression_cause,
     run_of,
     sanitize,
@@ -62,9 +66,10 @@ _CLOCK_TOLERANCE = timedelta(minutes=2)
 _MOST_SESSIONS = 5
 _LONGEST_TITLE, _LONGEST_LINE = 300, 500
 _INGEST = (
-    "Keep make serve or make dev running, or run evaluation-pipelines ingest, then "
-    "evaluation-pipelines build."
+    "Keep make serve or make dev running.",
+    "Or run: evaluation-pipelines ingest, then evaluation-pipelines build",
 )
+_PROGRAM = ": evaluation-pipelines "
 _SHOW = "To see one: evaluation-pipelines show SESSION"
 _AREAS = (
     *("telemetry", "running", "tables", "models", "agents", "alerts", "reviews", "judge"),
@@ -154,7 +159,7 @@ def attention(facts: Facts) -> list[Item]:
         *([_parked(facts.parked)] if facts.parked else []),
         *map(_damaged, _damage_of(facts)),
         *(_regression(facts, row) for row in facts.regressions or ()),
-        *map(_rise, facts.rises or ()),
+        *map(rise, facts.rises or ()),
         *_alerts(facts),
         *facts.others,
         *examined.answers,
@@ -190,7 +195,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
         else {regression_cause(each): _regression(facts, each) for each in facts.regressions},
         RISE: None
         if facts.rises is None
-        else {_rise_cause(each): _rise(each) for each in facts.rises},
+        else {_rise_cause(each): rise(each) for each in facts.rises},
     }
 
 
@@ -211,20 +216,23 @@ def _unread(facts: Facts) -> Item:
     if facts.is_telemetry_ever and not waits:
         return Item("unread", "telemetry", State.OK, seen)
     since = facts.oldest_unread
-    return Item("unread", "telemetry", State.FAILED, seen, _INGEST, DOCTOR, since)
+    return Item("unread", "telemetry", State.FAILED, seen, *_INGEST, since=since)
 
 
 def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
     if not examined.arrivals and facts.due:
         seen = "Telemetry is read but not built yet"
-        yield Item("unbuilt", "telemetry", State.WARNING, seen, BUILD)
+        yield Item("unbuilt", "telemetry", State.WARNING, seen, *BUILD)
     elif not examined.arrivals and not facts.unread_bytes and not examined.is_unseen:
         days = f"No telemetry in the last {DAYS} days"
         seen = days if facts.is_telemetry_ever else "No telemetry yet"
         endpoint = "" if facts.serves_at is None else f" --endpoint {facts.serves_at}"
-        advice = f"evaluation-pipelines agent-config codex{endpoint} prints the settings for Codex."
-        advice += " Other agents: docs/service.md"
-        yield Item("nothing", "telemetry", State.FAILED, seen, advice)
+        remedy = "Let an agent send telemetry here."
+        command = (
+            f"evaluation-pipelines agent-config codex{endpoint} prints the settings for Codex. "
+            "Other agents: docs/service.md"
+        )
+        yield Item("nothing", "telemetry", State.FAILED, seen, remedy, command)
     silent = {name for name, _ in facts.silent or ()}
     for each in examined.arrivals:
         if each.program not in silent:
@@ -241,7 +249,8 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         ]
         programs = listed(sorted({name for name, _ in gaps}))
         seen = f"Telemetry from {programs} lacks data that scores use"
-        yield Item("gaps", "telemetry", State.WARNING, seen, None, DOCTOR, parts=(*parts,))
+        remedy = "Turn on the settings under Details."
+        yield Item("gaps", "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
     for day, rows in examined.late_rows.items():
         late = pluralize(rows, "row")
         seen = f"{late} of {day} in ClickHouse arrived later than the overlap: not read"
@@ -267,12 +276,10 @@ def _silent(facts: Facts, programs: Sequence[tuple[str, datetime]]) -> Item:
         Part(name, f"last event {newest:%Y-%m-%d %H:%M}", page_of("sessions", program=name))
         for name, newest in programs
     ]
-    advice = (
-        "Check that the collector is running and writing to the landing folder. "
-        "evaluation-pipelines status shows how far each file has been read."
-    )
+    remedy = "Check that the collector is running and writing to the landing folder."
+    command = "evaluation-pipelines status shows how far each file has been read."
     seen = f"No telemetry from {who} for over {facts.stale_hours:g} hours"
-    return Item(STALE, "telemetry", State.WARNING, seen, advice, DOCTOR, parts=(*parts,))
+    return Item(STALE, "telemetry", State.WARNING, seen, remedy, command, parts=(*parts,))
 
 
 def _parked(dates: Sequence[tuple[date, int, str]]) -> Item:
@@ -281,9 +288,10 @@ def _parked(dates: Sequence[tuple[date, int, str]]) -> Item:
     if others:
         seen = f"Builds of {len(dates)} dates failed and stopped retrying"
     parts = tuple(Part(f"{day}", error, books_page(day)) for day, _, error in dates)
-    advice = f"Fix the cause, then run: evaluation-pipelines build --date {first}"
-    page = None if others else books_page(first)
-    return Item(PARKED, "running", State.FAILED, seen, advice, page, parts=parts)
+    remedy = "Fix the cause, then build again."
+    command = f"Run: evaluation-pipelines build --date {first}"
+    page = DOCTOR if others else books_page(first)
+    return Item(PARKED, "running", State.FAILED, seen, remedy, command, page, parts=parts)
 
 
 def _damage_of(facts: Facts) -> list[str]:
@@ -294,10 +302,15 @@ def _damage_of(facts: Facts) -> list[str]:
 
 def _damaged(damage: str) -> Item:
     what, _, advice = damage.partition(". ")
-    return Item(DAMAGED, "tables", State.FAILED, what, advice, DOCTOR)
+    remedy, is_command, command = advice.partition(_PROGRAM)
+    if not is_command:
+        return Item(DAMAGED, "tables", State.FAILED, what, remedy)
+    run = f"Run{is_command}{command}"
+    return Item(DAMAGED, "tables", State.FAILED, what, f"{remedy}.", run)
 
 
-def _rise(row: Mapping[str, Any]) -> Item:
+def rise(row: Mapping[str, Any]) -> Item:
+    """Return an agent whose failed calls or costs rose: a row of ``rises``."""
     is_share, agent = row["measure"] == FAILED_CALLS, row["agent_id"]
     before, rate, low, high = (row[name] for name in ("rate_before", "rate", "low", "high"))
     shown = percent if is_share else usd
@@ -308,10 +321,12 @@ def _rise(row: Mapping[str, Any]) -> Item:
     return Item(
         *(RISE, "agents", State.WARNING),
         f"{agent}: {row['measure']} up from {shown(before)} to {shown(rate)}",
-        f"To list its sessions: evaluation-pipelines sessions --agent {quote(agent)}",
+        "Compare its recent sessions with earlier ones.",
+        f"To list them: evaluation-pipelines sessions --agent {quote(agent)}",
         page_of("agents", agent, organization=row["organization_id"]),
         row["since"],
         (Part("", told),),
+        is_for_all=True,
     )
 
 
@@ -329,7 +344,8 @@ def _regression(facts: Facts, row: Mapping[str, Any]) -> Item:
 
     parts = (Part("", alert_sentences(row)), *sessions)
     since = row["window_since"].date()
-    return Item(REGRESSION, "models", State.WARNING, seen, _SHOW, page, since, parts)
+    remedy = "Read its worst sessions. If they confirm it, prefer another model for this label."
+    return Item(REGRESSION, "models", State.WARNING, seen, remedy, _SHOW, page, since, parts)
 
 
 def _worst_sessions(rows: pl.DataFrame | None, keys: Sequence[str]) -> list[Part]:
@@ -371,32 +387,44 @@ def _risks(raised: RaisedAlert, found: Risks) -> Item:
     parts = ([] if fewer is None else [Part("", fewer)]) + _lowest(found.rows)
     page, since = page_of("sessions", alert=f"{raised.alert_id}"), found.rows["started_at"].min()
     return Item(
-        *(QUALITY_RISKS, "alerts", State.WARNING, below_threshold(found.rows.height), _SHOW, page),
+        *(QUALITY_RISKS, "alerts", State.WARNING, below_threshold(found.rows.height)),
+        *("Read why. Correct a wrong score on the page of its session.", _SHOW, page),
         since if isinstance(since, datetime) else None,
         (*parts,),
     )
 
 
 def _reported(facts: Facts, raised: RaisedAlert) -> Item:
-    """Return what a run reported; the lines of the alert end with what to do."""
+    """Return what a run reported."""
     alert = raised.alert
     since = date.fromisoformat(alert.cause) if alert.kind == OPEN_BOOKS else raised.raised_at
+    remedy, command = advice_of(alert.kind, alert.cause)
+    told = alert.text.splitlines()[: None if command is None else 1]  # then what to do
     return Item(
-        *(alert.kind, "alerts", State.WARNING, alert.title, None, _page_of(facts, raised), since),
-        tuple(Part("", each) for each in alert.text.splitlines()),
+        *(alert.kind, "alerts", State.WARNING, alert.title, remedy, command),
+        *(_page_of(facts, raised), since),
+        tuple(Part("", each) for each in told),
     )
 
 
-def _page_of(facts: Facts, raised: RaisedAlert) -> Page | None:
+def _page_of(facts: Facts, raised: RaisedAlert) -> Page:
     alert = raised.alert
-    if alert.kind == FAILED_RUN:
-        run_id = run_of(alert)
-        if run_id is None or facts.dagster_url is None:
-            return None
+    run_id = run_of(alert) if alert.kind == FAILED_RUN else None
+    if run_id is not None and facts.dagster_url is not None:
         return Page(("runs", run_id), server=facts.dagster_url)
     if alert.kind == OPEN_BOOKS:
         return books_page(alert.cause)
-    return page_of("operations", "judge") if alert.kind in {JUDGE_DOWN, UNJUDGED} else None
+    if alert.kind == SPENDING:
+        return _spent_page(*alert.cause.split(" / "))
+    return JUDGE if alert.kind in {JUDGE_DOWN, UNJUDGED} else DOCTOR
+
+
+def _spent_page(period: str, spender: str, name: str, *owner: str) -> Page:
+    """Return the sessions of a spender in a day or month, the dearest first."""
+    first, last = days_of(period)
+    organization = {"organization": owner[0]} if owner else {}
+    days = {"from": f"{first}", "to": f"{last}", "sort": "-cost"}
+    return page_of("sessions", **days, **organization, **{spender: name})
 
 
 def _clock(now: datetime, arrivals: Sequence[Arrival]) -> Item:

@@ -8,7 +8,7 @@ import html
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.formatting import pluralize, usd
@@ -66,39 +66,62 @@ def sanitize(value: object, longest: int = _LONGEST) -> str:
     return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
 
 
-_JUDGE_NOW = "To judge it now, fix the endpoint and run: evaluation-pipelines judge run"
+_JUDGE_NOW = "To judge it now: evaluation-pipelines judge run"
 _REPORTED = {
     UNJUDGED: (
         "Nightly judging did not finish",
-        f"Nothing is lost: the rest is judged the next night. {_JUDGE_NOW}",
+        "Fix the endpoint. Nothing is lost: the rest is judged the next night.",
+        _JUDGE_NOW,
     ),
     JUDGE_DOWN: (
         "Judge endpoint not responding",
-        f"Nothing is lost: the rest is judged in the next run. {_JUDGE_NOW}",
+        "Fix the endpoint. Nothing is lost: the rest is judged in the next run.",
+        _JUDGE_NOW,
     ),
     OPEN_BOOKS: (
         "Books of {cause} are not complete",
+        "The page of the day shows what does not add up.",
         "Details: evaluation-pipelines books {cause}",
     ),
     NOT_CURRENT: (
         "The service cannot read and build new telemetry",
-        (
-            "Nothing is lost: it tries again by itself, and its log says more. "
-            "To try it by hand: evaluation-pipelines ingest, then evaluation-pipelines build"
-        ),
+        "Read its log. Nothing is lost: it tries again.",
+        "To try it by hand: evaluation-pipelines ingest, then evaluation-pipelines build",
     ),
     NOT_PUBLISHED: (
         "The analysts' database is not up to date",
-        "The previous version is unchanged. To try it by hand: evaluation-pipelines publish",
+        "Read the log. The previous version is unchanged.",
+        "To try it by hand: evaluation-pipelines publish",
     ),
 }
-"""Kind of alert that a run or process raises about itself -> title, and what to do."""
+"""Kind of alert that a run or process raises about itself -> title, remedy, and command."""
+
+_REMEDIES = {
+    FAILED_RUN: "Read the log of the run.",
+    SPENDING: "Look at the dearest sessions, or raise the limit.",
+}
 
 
 def reported(kind: str, cause: object, reason: str) -> Alert:
     """Return the alert of a kind of _REPORTED: its words, with the reason first."""
-    title, advice = (each.format(cause=cause) for each in _REPORTED[kind])
-    return Alert(kind, f"{cause}", title, f"{sanitize(reason)}\n{advice}")
+    title, remedy, command = (each.format(cause=cause) for each in _REPORTED[kind])
+    return Alert(kind, f"{cause}", title, f"{sanitize(reason)}\n{remedy} {command}")
+
+
+def advice_of(kind: str, cause: str) -> tuple[str | None, str | None]:
+    """Return the remedy of an alert that a run raised, and the command."""
+    if kind not in _REPORTED:
+        return _REMEDIES.get(kind), None
+    _, remedy, command = _REPORTED[kind]
+    return remedy, command.format(cause=cause)
+
+
+def days_of(period: str) -> tuple[date, date]:
+    """Return the first and last day of a day or month of spending."""
+    if len(period) == len("2026-12-01"):
+        return date.fromisoformat(period), date.fromisoformat(period)
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:

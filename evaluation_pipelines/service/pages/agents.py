@@ -9,6 +9,7 @@ import polars as pl
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.comparison.domain.before_after import WORDS
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, signed, whole
 from evaluation_pipelines.reporting.agent_changes import AGENT_NAME
 from evaluation_pipelines.reporting.domain.charts import (
@@ -34,12 +35,13 @@ from evaluation_pipelines.schemas import AGENTS, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.agent_trend import agent_trend, usual_changes
+from evaluation_pipelines.service.pages.attention import rising_of
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     LIFECYCLES,
     categories_of,
     changed_agents,
-    of_late,
     relied_on,
+    trends_of,
     why,
 )
 from evaluation_pipelines.service.pages.rendering import (
@@ -69,9 +71,10 @@ _WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was
 
 @dataclass(frozen=True, slots=True)
 class AgentQuery:
-    """What the list shows: agents of a lifecycle, in an order."""
+    """What the list shows: agents of a lifecycle and with a trend, in an order."""
 
     lifecycle: str | None
+    trend: str | None
     sort: str
 
 
@@ -79,7 +82,9 @@ class AgentQuery:
 def agents(visit: Visitor) -> HTMLResponse:
     """Show all agents by their score."""
     query, rows, changes = _asked(visit), _agents(visit), usual_changes(visit)
-    chosen = _chosen(rows, query)
+    rising = rising_of(visit)
+    trends = trends_of(changes or {}, rising)
+    chosen = _chosen(rows, query, trends)
     return visit.page(
         "agents",
         query=query,
@@ -90,7 +95,10 @@ def agents(visit: Visitor) -> HTMLResponse:
         score_cell=score_cell,
         passed_interval=passed_interval,
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
-        of_late=None if changes is None else of_late(changes),
+        rising=[item for items in rising.values() for item in items],
+        rising_of=rising,
+        trends=trends,
+        trend_names=list(WORDS.values()),
         relied_on=relied_on(rows),
         number=rows.height,
         has_changes=rows["change"].count() > 0,
@@ -105,7 +113,8 @@ def agents(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/agents.csv")
 def agents_csv(visit: Visitor) -> Response:
     """Return the agents that are asked for as CSV."""
-    rows = _chosen(_agents(visit), _asked(visit))
+    trends = trends_of(usual_changes(visit) or {}, rising_of(visit))
+    rows = _chosen(_agents(visit), _asked(visit), trends)
     return download("agents.csv", csv_text(rows.select(_CSV_COLUMNS)))
 
 
@@ -138,6 +147,7 @@ def agent(
     return visit.page(
         "agent",
         found=found,
+        needs=rising_of(visit).get(found.key, []),
         row=row,
         progress="0/50" if row is None else progress(row),
         before=None if row is None else row["score_30d_ago"],
@@ -171,6 +181,7 @@ def _everywhere(visit: Visit, name: str, owners: Sequence[str]) -> HTMLResponse:
         name=name,
         number=sessions.height,
         trend=trend,
+        needs=[item for (_, of), items in rising_of(visit).items() if of == name for item in items],
         sessions_url=url(None),
         owners=[
             (
@@ -248,8 +259,11 @@ def _asked(visit: Visit) -> AgentQuery:
     lifecycle = fields.get("lifecycle") or None
     if lifecycle not in {None, *LIFECYCLES}:
         raise invalid_field(f"lifecycle must be one of: {', '.join(LIFECYCLES)}")
+    trend = fields.get("trend") or None
+    if trend not in {None, *WORDS.values()}:
+        raise invalid_field(f"trend must be one of: {', '.join(WORDS.values())}")
     order = asked_order(visit, AGENT_LISTING.orders, AGENT_LISTING.usual_order)
-    return AgentQuery(lifecycle, order)
+    return AgentQuery(lifecycle, trend, order)
 
 
 def _agents(visit: Visit) -> pl.DataFrame:
@@ -260,8 +274,14 @@ def _agents(visit: Visit) -> pl.DataFrame:
     return rows.filter(organization_id=visit.organization)
 
 
-def _chosen(rows: pl.DataFrame, query: AgentQuery) -> pl.DataFrame:
+def _chosen(
+    rows: pl.DataFrame, query: AgentQuery, trends: Mapping[tuple[str, str], str]
+) -> pl.DataFrame:
     chosen = rows if query.lifecycle is None else rows.filter(lifecycle=query.lifecycle)
+    if query.trend is not None:
+        names = chosen.select("organization_id", "agent_id").rows()
+        is_it = [trends.get((owner, name)) == query.trend for owner, name in names]
+        chosen = chosen.filter(pl.Series(is_it, dtype=pl.Boolean))
     return AGENT_LISTING.in_order(chosen, query.sort)
 
 

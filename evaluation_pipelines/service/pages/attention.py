@@ -10,10 +10,10 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS
-from evaluation_pipelines.attention.domain.item import DOCTOR, State
+from evaluation_pipelines.attention.domain.item import DOCTOR, Item, State
 from evaluation_pipelines.attention.domain.items import Examined, Facts, attention, needing
 from evaluation_pipelines.attention.domain.messages import names_person
-from evaluation_pipelines.attention.gather import RECENT, examine, gather
+from evaluation_pipelines.attention.gather import RECENT, examine, gather, rising_agents
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.kept import PATIENCE_S
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
@@ -61,6 +61,11 @@ def needs_of(visit: Visit) -> dict[str, Any]:
     examined = recent.get(*asked, PATIENCE_S) or recent.get(*asked, _FIRST_PATIENCE_S)
     items = needing(attention(_gather(visit, examined)))
     return {"needs": items, "is_examining": examined is None}
+
+
+def rising_of(visit: Visit) -> dict[tuple[str, str], list[Item]]:
+    """Return the items about agents that the visitor sees, by organization and name."""
+    return rising_agents(_View(visit), visit.installation.clock())
 
 
 def _gather(visit: Visit, examined: Examined | None) -> Facts:

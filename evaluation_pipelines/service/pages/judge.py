@@ -1,5 +1,8 @@
 """Agreement of scores with people, sources of scores, status, cost and changes of the judge."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
@@ -10,7 +13,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
 from evaluation_pipelines.scorecards.audit_samples import calibration, profile_leans
 from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
-from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS
+from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS, Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.judge_changes import change_content
@@ -39,11 +42,10 @@ def judge(visit: Visitor) -> HTMLResponse:
     audits = [each for each in found if each.sample == AUDIT]
     leans = [each for each in profile_leans(visit.stores, overrides) if each.is_beyond_chance]
     lines = [trust_line(each) for each in audits]
-    waiting = len(waiting_samples(visit.stores, visit.organization))
     return visit.page(
         "judge",
+        **judge_summary(visit, found),
         has_sessions=not visit.rows().is_empty(),
-        answer=answer(found, waiting),
         sentences=[
             *(sentence(each) for each in audits if each.missing is None),
             *(f"{each.notice}." for each in leans),
@@ -51,11 +53,24 @@ def judge(visit: Visitor) -> HTMLResponse:
         lines=lines,
         is_measured=any(not each.lacks for each in lines),
         changes=_changes(visit),
-        state=_state(visit),
         recent=_recent(visit),
-        today=_today(visit),
         csv_url=visit.frame.url("/operations/judge.csv"),
     )
+
+
+def judge_summary(visit: Visit, found: Sequence[Agreement] | None = None) -> dict[str, Any]:
+    """Return score quality, status of the judge and what it did today, for a template.
+
+    ``found`` is the agreement of all profile versions, if it is known.
+    """
+    if found is None:
+        found = calibration(visit.stores, _overrides(visit))
+    waiting = len(waiting_samples(visit.stores, visit.organization))
+    return {
+        "quality": answer(found, waiting),
+        "judge_state": _state(visit),
+        "judge_today": _today(visit),
+    }
 
 
 @ROUTER.get("/operations/judge.csv")

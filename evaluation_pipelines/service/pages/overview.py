@@ -7,6 +7,7 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
+from evaluation_pipelines.attention.domain.messages import RISE
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
     demo_caveat,
@@ -33,6 +34,7 @@ from evaluation_pipelines.service.pages.domain.days import (
 )
 from evaluation_pipelines.service.pages.domain.session_lines import worst_of_day
 from evaluation_pipelines.service.pages.domain.trends import WHOLE
+from evaluation_pipelines.service.pages.judge import judge_summary
 from evaluation_pipelines.service.pages.losses import (
     recent_books,
     recent_states,
@@ -70,6 +72,7 @@ def _overview(visit: Visit) -> HTMLResponse:
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
+    needs = needs_of(visit)
     changes, week = usual_changes(visit), DayRange.before_day(now.date(), _WEEK_DAYS)
     return visit.page(
         "overview",
@@ -80,7 +83,9 @@ def _overview(visit: Visit) -> HTMLResponse:
         bands=BANDS,
         has_due=any(each.counts["due"] for each in days),
         turns=[each for each in turns if each.changed_on > days[0].date],
-        **needs_of(visit),
+        **needs,
+        **judge_summary(visit),
+        rising=[each for each in needs["needs"] if each.kind == RISE],
         recent=recent_states(visit, recent_books(visit)),
         tiles=tiles(
             *(span_of(scaled, *each.ends) for each in (week, week.before)),

@@ -8,6 +8,8 @@ import pytest
 
 from evaluation_pipelines.attention.domain.arrivals import Arrival, CostCheck, Gap
 from evaluation_pipelines.attention.domain.item import (
+    DOCTOR,
+    JUDGE,
     Item,
     Page,
     Part,
@@ -39,6 +41,7 @@ from evaluation_pipelines.attention.domain.messages import (
     RaisedAlert,
     failed_run_alert,
     reported,
+    spending_alert,
 )
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -131,7 +134,7 @@ def test_an_installation_that_is_well() -> None:
         (
             others(*quarantine(3, 1, "a, byte 0: bad", TODAY)),
             *("warning", "4 unreadable lines"),
-            "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nTo list them: ",
+            "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nRead",
         ),
         (
             {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
@@ -140,7 +143,7 @@ def test_an_installation_that_is_well() -> None:
         ),
         (
             {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
-            *("failed", "/lake/a.parquet is missing", "Build it: evaluation-pipelines build"),
+            *("failed", "/lake/a.parquet is missing", "Build it. Run: evaluation-pipelines build"),
         ),
         (
             {"why_not_listed": "s3://b: refused"},
@@ -149,7 +152,7 @@ def test_an_installation_that_is_well() -> None:
         (
             {"parked": [(TODAY, 4, "agent_events: LakeError: torn")]},
             *("failed", "Build of 2026-06-01 failed 4 times and stopped retrying"),
-            "2026-06-01: agent_events: LakeError: torn\nFix the cause, then run: evaluation-pip",
+            "2026-06-01: agent_events: LakeError: torn\nFix the cause, then build again. Run: ",
         ),
         (
             {"parked": [(TODAY, 4, "torn"), (date(2026, 6, 2), 5, "full")]},
@@ -176,7 +179,7 @@ def test_an_installation_that_is_well() -> None:
         ),
         (
             {**examined(), "is_telemetry_ever": False, "due": 1},
-            *("warning", "Telemetry is read but not built yet", "run evaluation-pipelines build"),
+            *("warning", "Telemetry is read but not built yet", "run: evaluation-pipelines build"),
         ),
         (
             {
@@ -319,24 +322,30 @@ def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
             "Step: a (run 1b-2)",
             "why",
             "See its log in Dagster. This failure is reported once a day.",
+            "Read the log of the run.",
         ),
     )
-    assert (judge.seen, judge.page) == (
-        "Judge endpoint not responding",
-        page_of("operations", "judge"),
+    assert (judge.seen, judge.page) == ("Judge endpoint not responding", JUDGE)
+    assert (judge.parts, judge.command) == (
+        (Part("", "401"),),
+        "To judge it now: evaluation-pipelines judge run",
     )
-    assert needing(attention(well(alerts=raised[:1])))[0].page is None  # Dagster is not known
+    assert needing(attention(well(alerts=raised[:1])))[0].page == DOCTOR  # Dagster is not known
+
+
+def test_a_spender_leads_to_its_sessions_of_the_month() -> None:
+    alert = spending_alert("2026-02", "team", ["core", "acme"], 5.0, [])
+    (item,) = needing(attention(well(alerts=[RaisedAlert(1, alert, NOW, None, None)])))
+    days = {"from": "2026-02-01", "to": "2026-02-28", "sort": "-cost"}
+    assert item.page == page_of("sessions", **days, organization="acme", team="core")
 
 
 def test_a_model_that_got_worse_says_since_when_how_much_and_where_to_look() -> None:
     (item,) = needing(attention(well(regressions=[REGRESSED])))
     assert item.title == "aspen-4 got worse (label code) (since 2026-05-18)"
     assert item.lines[0].startswith("Down 8.8 points since 2026-05-18 (3.2 to 14.4). ")
-    assert item.lines[1:] == (
-        "s7#baseline-1",
-        "s9#baseline-1",
-        "To see one: evaluation-pipelines show SESSION",
-    )
+    assert item.lines[1:] == ("s7#baseline-1", "s9#baseline-1", item.advice)
+    assert item.command == "To see one: evaluation-pipelines show SESSION"
     assert item.page == page_of("models", label="code")
     variant = {**REGRESSED, "model_variant": "effort high"}
     (named,) = needing(attention(well(regressions=[variant])))

@@ -2,13 +2,18 @@
 
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from starlette.testclient import TestClient
 
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
 from evaluation_pipelines_tests.service.pages.tables import rows_of, tables_of
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
 def test_agents_count_evaluations_that_are_not_exported_yet(reader: TestClient) -> None:
@@ -78,6 +83,37 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
         time.sleep(0.05)
     assert "No agent's score clearly rose or fell." in page
     assert "2 more: too early to tell." in page  # one of each organization
+
+
+def day_of_calls(day: int, failed: int) -> Iterator[bytes]:
+    """Yield a session of each of two people with ten calls."""
+    for person in ("ann", "ben"):
+        about = {"session__id": f"{person}{day}", "user__email": f"{person}@acme.example"}
+        calls = (
+            claude("tool_result", day * DAY_S + at, tool_name="Bash", success=at >= failed, **about)
+            for at in range(10)
+        )
+        yield line(claude("user_prompt", day * DAY_S, **about), *calls)
+
+
+def test_an_agent_whose_calls_fail_more_is_getting_worse_on_every_page(
+    workplace: Workplace,
+) -> None:
+    failed = dict.fromkeys(range(155, 160), 1) | dict.fromkeys(range(177, 182), 5)
+    fill(workplace, *(each for day in failed for each in day_of_calls(day, failed[day])))
+    evaluate(workplace, "default", "claude-code", 3)
+    service = Service(workplace, datetime(2026, 12, 1, 12, tzinfo=UTC))
+    said = "failed calls up from 10% to 50%"
+    for organization in (None, "default"):
+        client = service.client(service.key(Role.READER, organization))
+        for url in ("/", "/agents", "/agents/claude-code?organization=default"):
+            while "Comparing agents" in (page := client.get(url).text):
+                time.sleep(0.05)
+            assert f"claude-code: {said}</a>" in page
+        (row,) = tables_of(client.get("/agents?trend=getting+worse").text)[-1]
+        assert row["Trend"].startswith("getting worse")
+        assert "No matching agents" in client.get("/agents?trend=getting+better").text
+        assert client.get("/agents?trend=worse").status_code == 400
 
 
 def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(

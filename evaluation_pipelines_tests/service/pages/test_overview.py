@@ -45,7 +45,7 @@ def page_of(service: Service, key: str | None = None) -> str:
 def needs(service: Service, key: str | None = None) -> list[str]:
     page = page_of(service, key)
     listed = page.partition('id="needs"')[2]
-    return re.findall(r"<li class[^>]*>(?:<a [^>]*>|<strong>)([^<]+)<", listed)
+    return re.findall(r"<li class[^>]*>\s*<a [^>]*>([^<]+)<", listed)
 
 
 def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:

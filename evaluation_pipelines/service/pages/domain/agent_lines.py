@@ -1,6 +1,6 @@
 """What the score of an agent is made of, and the agents that have changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -179,9 +179,10 @@ def _is_fall(change: BeforeAfter) -> bool:
     return change.state in _NOT_CERTAIN and (change.found.value or 0.0) <= -_LEAST_FALL
 
 
-def of_late(changes: _Changes) -> dict[tuple[str, str], str]:
-    """Return what can be said of the agents of each organization, in two or three words."""
-    return {key: WORDS[each.state] for key, each in changes.items()}
+def trends_of(changes: _Changes, rising: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return the trend of each agent: of its scores, or worse if its failures or costs rise."""
+    words = {key: WORDS[each.state] for key, each in changes.items()}
+    return words | dict.fromkeys(rising, WORDS["worse"])
 
 
 def _furthest(named: tuple[tuple[str, str], BeforeAfter]) -> tuple[float, str, str]:

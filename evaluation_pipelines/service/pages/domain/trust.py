@@ -43,13 +43,16 @@ def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
     audits = [each for each in found if each.sample == AUDIT]
     known = [each for each in audits if each.bias.value is not None]
     if not known:
-        return "Not measured yet", f"A profile needs {MIN_PAIRS} blind reviews. {_waiting(waiting)}"
+        most = max((each.n for each in audits), default=0)
+        so_far = f"the most so far is {most}" if most else "none so far"
+        needed = f"A profile needs {MIN_PAIRS} blind reviews, {so_far}."
+        return "Not measured yet", f"{needed} {_waiting(waiting)}"
     worst = max(known, key=lambda each: each.mae.value or 0.0)
     name = f"{worst.profile_id} v{worst.profile_version}"
     furthest = "" if len(known) == 1 else f", the furthest of {len(known)} profiles"
     return (
         f"Within {points(worst.mae.value)} points of human scores on average",
-        f"Profile {name}{furthest}. {_waiting(waiting)}",
+        f"{pluralize(worst.n, 'blind review')}, profile {name}{furthest}. {_waiting(waiting)}",
     )
 
 

@@ -10,8 +10,8 @@ from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     MOST_CHANGED,
     changed_agents,
-    of_late,
     relied_on,
+    trends_of,
 )
 
 ROWS = pl.DataFrame(
@@ -84,7 +84,7 @@ def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> No
     assert [(each.name, each.url) for each in better.agents] == [
         ("a (globex)", "/agents/a?of=globex")
     ]
-    assert of_late(both)["globex", "a"] == "getting better"
+    assert trends_of(both, ())["globex", "a"] == "getting better"
 
 
 def test_many_agents_are_counted() -> None:
@@ -95,8 +95,8 @@ def test_many_agents_are_counted() -> None:
 
 
 def test_the_agents_of_an_organization_have_a_few_words() -> None:
-    assert of_late(CHANGES)["acme", "a"] == "getting worse"
-    assert of_late({}) == {}
+    found = trends_of(CHANGES, [("acme", "new")])
+    assert found["acme", "a"] == found["acme", "new"] == "getting worse"
 
 
 def test_the_three_largest_falls_that_may_be_chance_are_named_apart() -> None:

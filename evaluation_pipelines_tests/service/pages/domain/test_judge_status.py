@@ -91,15 +91,17 @@ CHOSEN = Agreement("code", 3, "chosen", 99, 9, Estimate(1.0), None)
 def test_too_few_reviews_are_no_answer() -> None:
     assert answer([FEW, CHOSEN], 25) == (
         "Not measured yet",
-        "A profile needs 30 blind reviews. 25 sessions awaiting review.",
+        "A profile needs 30 blind reviews, the most so far is 4. 25 sessions awaiting review.",
     )
-    assert answer([], 0)[1].endswith(" reviews. No session is awaiting review.")
+    assert answer([], 0)[1].endswith(" none so far. No session is awaiting review.")
 
 
 def test_the_profile_that_differs_most_answers() -> None:
     said, because = answer([EVEN, HIGH, FEW], 0)
     assert said == "Within 6.0 points of human scores on average"
-    assert because.startswith("Profile code v3, the furthest of 2 profiles. No session")
+    assert because.startswith(
+        "40 blind reviews, profile code v3, the furthest of 2 profiles. No session"
+    )
 
 
 def test_a_lean_has_its_direction_and_its_interval() -> None:
