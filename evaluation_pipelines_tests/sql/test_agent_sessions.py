@@ -62,31 +62,19 @@ def test_an_outcome_changes_no_figure() -> None:
     assert only_window([*work, *later]) == only_window(work)
 
 
-def test_a_session_without_a_label_is_general() -> None:
-    assert only_window([prompt(0)])["classification_label"] == "general"
-
-
 def test_the_agent_is_named_by_attribute_else_masque_else_service() -> None:
     rows = [prompt(0), don("A", 1), prompt(2), don("B", 3), prompt(4, agent_id="agent-7")]
 
-    assert {key: row["agent_id"] for key, row in windows(rows).items()} == {
-        "s1#baseline-1": "claude-code",
-        "s1#a-1": "A",
-        "s1#b-1": "agent-7",
+    names = ("agent_id", "session_date", "classification_label")
+    assert {key: tuple(map(row.get, names)) for key, row in windows(rows).items()} == {
+        "s1#baseline-1": ("claude-code", START.date(), "general"),
+        "s1#a-1": ("A", START.date(), "general"),
+        "s1#b-1": ("agent-7", START.date(), "general"),
     }
-
-
-def test_the_most_frequent_program_is_the_source() -> None:
+    # The most frequent program is the source.
     clis = ["codex", "gemini_cli", "gemini_cli", None]
-    rows = [event("hook", second, source_cli=cli) for second, cli in enumerate(clis)]
-
-    assert only_window(rows)["source_cli"] == "gemini_cli"
-
-
-def test_all_windows_of_a_session_have_its_date() -> None:
-    rows = [prompt(0), don("A", 10), prompt(20)]
-
-    assert [row["session_date"] for row in windows(rows).values()] == [START.date()] * 2
+    hooks = [event("hook", second, source_cli=cli) for second, cli in enumerate(clis)]
+    assert only_window(hooks)["source_cli"] == "gemini_cli"
 
 
 def test_no_events_are_no_sessions() -> None:
@@ -94,12 +82,6 @@ def test_no_events_are_no_sessions() -> None:
 
     assert frame.schema == AGENT_SESSIONS.schema
     assert frame.is_empty()
-
-
-def test_a_session_that_never_rested_was_active_all_the_time() -> None:
-    window = only_window([prompt(0), tool(0.25), reply(30 * MINUTE)])
-
-    assert window["duration_s"] == window["active_s"] == 1800.0
 
 
 def test_each_rest_counts_up_to_the_idle_limit() -> None:
@@ -114,67 +96,40 @@ def test_each_rest_counts_up_to_the_idle_limit() -> None:
     assert only_window(rows, idle_minutes=5)["active_s"] == 11 * MINUTE
 
 
-def test_a_program_that_was_only_open_was_not_active() -> None:
-    rows = [event("session_start", 0), prompt(600), tool(660), event("session_end", 1860)]
+OPEN = [event("session_start", 0), prompt(20 * MINUTE), tool(25 * MINUTE)]
+CLOSED = event("session_end", 50 * MINUTE + 1)
 
+
+@pytest.mark.parametrize(
+    ("rows", "duration_s", "active_s"),
+    [
+        ([prompt(0)], 0, 0),
+        ([prompt(0), tool(0.25), reply(30 * MINUTE)], 30 * MINUTE, 30 * MINUTE),
+        # Neither the 10 min before the prompt nor the 20 min before the end: only 600 s to 660 s.
+        ([event("session_start", 0), prompt(600), tool(660), event("session_end", 1860)], 1860, 60),
+        # Resumed: 60 s; then 1000 s from the last tool to the prompt, below the limit; then 30 s.
+        ([prompt(0), tool(60), event("session_end", 100), event("session_start", 1000),
+          prompt(1060), tool(1090)], 1090, 60 + 1000 + 30),
+        # No work lies between a don and the first event, or the last event and a doff: it is as if
+        # the session had a start and an end, but neither.
+        ([*OPEN, CLOSED], 50 * MINUTE + 1, 5 * MINUTE),
+        ([*OPEN, don("A", 1), doff(50 * MINUTE), CLOSED], 50 * MINUTE - 1, 5 * MINUTE),
+    ],
+)  # fmt: skip
+def test_active_is_the_time_in_which_something_was_done(
+    rows: list[Row], duration_s: float, active_s: float
+) -> None:
     window = only_window(rows)
-
-    assert window["duration_s"] == 1860.0
-    # Neither the 10 min before the prompt nor the 20 min before the end: only 600 s to 660 s.
-    assert window["active_s"] == 60.0
-
-
-def test_a_session_resumed_in_a_new_process_was_active_in_both() -> None:
-    rows = [
-        prompt(0),
-        tool(60),
-        event("session_end", 100),
-        event("session_start", 1000),
-        prompt(1060),
-        tool(1090),
-    ]
-    # 60 s; then 1000 s from the last tool to the prompt, below the limit; then 30 s.
-    assert only_window(rows)["active_s"] == 60 + 1000 + 30
+    assert (window["duration_s"], window["active_s"]) == (duration_s, active_s)
 
 
 def test_the_gap_that_a_don_or_a_doff_lies_in_counts_on_its_side() -> None:
-    rows = [
-        prompt(0),
-        don("A", 5 * MINUTE),
-        tool(15 * MINUTE),
-        doff(18 * MINUTE),
-        prompt(60 * MINUTE),
-        tool(61 * MINUTE),
-    ]
-    found = windows(rows)
+    worn = [prompt(0), don("A", 5 * MINUTE), tool(15 * MINUTE), doff(18 * MINUTE)]
+    found = windows([*worn, prompt(60 * MINUTE), tool(61 * MINUTE)])
 
     # From 5 min to the call at 15, and from there to the doff at 18.
     assert found["s1#a-1"]["active_s"] == found["s1#a-1"]["duration_s"] == 13 * MINUTE
     assert found["s1#baseline-2"]["active_s"] == 60
-
-
-def test_no_work_lies_between_a_don_and_the_first_event_or_the_last_event_and_a_doff() -> None:
-    rows = [
-        event("session_start", 0),
-        don("A", 1),
-        prompt(20 * MINUTE),
-        tool(25 * MINUTE),
-        doff(50 * MINUTE),
-        event("session_end", 50 * MINUTE + 1),
-    ]
-    window = only_window(rows)
-
-    assert window["duration_s"] == 50 * MINUTE - 1
-    # As if the session had a start and an end, but neither don nor doff.
-    assert window["active_s"] == 5 * MINUTE
-    bare = [row for row in rows if row not in (rows[1], rows[4])]
-    assert only_window(bare)["active_s"] == 5 * MINUTE
-
-
-def test_one_event_takes_no_time() -> None:
-    window = only_window([prompt(0)])
-
-    assert (window["duration_s"], window["active_s"]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -259,9 +214,6 @@ def test_a_late_hook_event_leaves_the_content_hash_alone_and_a_new_prompt_does_n
 
     assert only_window([*rows, event("hook", 0.5), event("other", 99)])["content_hash"] == before
     assert only_window([*rows, prompt(2)])["content_hash"] != before
-
-
-def test_a_window_without_work_has_a_hash_too() -> None:
     assert only_window([event("hook", 0)])["content_hash"] == hashlib.sha256(b"").hexdigest()
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.judge_changes.domain.judges import (
     MIXED,
@@ -57,25 +58,64 @@ def changes(*scores: dict[str, Any], current: Judge | None = None) -> list[Chang
     return find_changes(first_judged(frame(*scores)), now)
 
 
-def test_a_date_on_which_another_judge_scores_most_sessions_is_a_change() -> None:
-    found = changes(
-        score("a", 1, FORMER),
-        score("b", 2, FORMER),
-        score("c", 2, NEW),
-        score("d", 2, FORMER),
-        score("e", 3, NEW),
-        score("f", 4, NEW),
-    )
-
-    # On June 2 the former judge has two of three sessions.
-    assert found == [Change(FORMER, NEW, date(2026, 6, 3))]
-    assert found[0].former.differences(found[0].new) == ["model"]
+THIRD = replace(NEW, rubric="incident-investigation", prompt_hash="c" * 64)
+INCIDENTS = replace(FORMER, profile_id="incidents")
+SECOND = replace(INCIDENTS, profile_version=2)
+REWORDED = replace(FORMER, prompt_hash="b" * 64)
 
 
-def test_one_judge_is_no_change() -> None:
-    assert changes(score("a", 1, FORMER), score("b", 9, FORMER)) == []
-    assert changes() == []
-    assert changes(score("a", 1, FORMER), current=FORMER) == []
+@pytest.mark.parametrize(
+    ("scored", "current", "expected"),
+    [
+        # A date on which another judge scores most sessions: on June 2 the former one has two of
+        # three.
+        (
+            [(1, FORMER), (2, FORMER), (2, NEW), (2, FORMER), (3, NEW), (4, NEW)],
+            None,
+            [(FORMER, NEW, 3, None, "model")],
+        ),
+        ([(1, FORMER), (9, FORMER)], None, []),
+        ([], None, []),
+        ([(1, FORMER)], FORMER, []),
+        # A judge that has not scored yet is a change without a date.
+        (
+            [(1, FORMER), (2, NEW)],
+            THIRD,
+            [(NEW, THIRD, None, None, "rubric"), (FORMER, NEW, 2, None, "model")],
+        ),
+        # A change ends where the next begins, and there and back are two.
+        (
+            [(1, FORMER), (3, NEW), (5, FORMER)],
+            None,
+            [(NEW, FORMER, 5, None, "model"), (FORMER, NEW, 3, 5, "model")],
+        ),
+        # Profiles change apart from each other.
+        (
+            [(1, FORMER), (1, INCIDENTS), (2, FORMER), (2, SECOND)],
+            None,
+            [(INCIDENTS, SECOND, 2, None, "profile version")],
+        ),
+        (
+            [(1, FORMER), (2, REWORDED)],
+            None,
+            [(FORMER, REWORDED, 2, None, "wording of the rubric")],
+        ),
+    ],
+)
+def test_another_judge_of_most_sessions_of_a_date_is_a_change(
+    scored: list[tuple[int, Judge]], current: Judge | None, expected: list[tuple[Any, ...]]
+) -> None:
+    def june(day: int | None) -> date | None:
+        return None if day is None else date(2026, 6, day)
+
+    scores = [score(f"s{number}", *each) for number, each in enumerate(scored)]
+    found = changes(*scores, current=current)
+    assert found == [
+        Change(former, new, june(day), june(end)) for former, new, day, end, _ in expected
+    ]
+    assert [each.former.differences(each.new) for each in found] == [[row[-1]] for row in expected]
+    assert [each.profile_id for each in found] == [row[0].profile_id for row in expected]
+    assert len({each.change_id for each in found}) == len(found)
 
 
 def test_a_history_that_is_scored_again_moves_no_date() -> None:
@@ -99,49 +139,6 @@ def test_the_newest_score_by_the_first_judge_counts() -> None:
     assert first.select("session_key", "total_score", "content_hash").rows() == [
         ("a", 70.0, "longer")
     ]
-
-
-def test_a_judge_that_has_not_scored_yet_is_a_change_without_a_date() -> None:
-    third = replace(NEW, rubric="incident-investigation", prompt_hash="c" * 64)
-    found = changes(score("a", 1, FORMER), score("b", 2, NEW), current=third)
-
-    assert found == [
-        Change(NEW, third, None),
-        Change(FORMER, NEW, date(2026, 6, 2)),
-    ]
-    assert NEW.differences(third) == ["rubric"]
-
-
-def test_a_change_ends_where_the_next_begins_and_there_and_back_are_two() -> None:
-    found = changes(score("a", 1, FORMER), score("b", 3, NEW), score("c", 5, FORMER))
-
-    assert found == [
-        Change(NEW, FORMER, date(2026, 6, 5)),
-        Change(FORMER, NEW, date(2026, 6, 3), date(2026, 6, 5)),
-    ]
-    assert len({each.change_id for each in found}) == 2
-
-
-def test_profiles_change_apart_from_each_other() -> None:
-    other = replace(FORMER, profile_id="incidents")
-    later = replace(other, profile_version=2)
-    found = changes(
-        score("a", 1, FORMER),
-        score("a", 1, other),
-        score("b", 2, FORMER),
-        score("b", 2, later),
-    )
-
-    assert found == [Change(other, later, date(2026, 6, 2))]
-    assert other.differences(later) == ["profile version"]
-    assert found[0].profile_id == "incidents"
-
-
-def test_another_wording_of_the_same_rubric_is_another_judge() -> None:
-    reworded = replace(FORMER, prompt_hash="b" * 64)
-
-    (found,) = changes(score("a", 1, FORMER), score("b", 2, reworded))
-    assert found.former.differences(found.new) == ["wording of the rubric"]
 
 
 def test_sessions_of_a_judge_are_those_of_the_dates() -> None:
@@ -218,30 +215,44 @@ def test_scores_before_bridged_changes_get_the_parts_of_all_that_followed() -> N
     ]
 
 
-def test_a_cut_trend_shifts_nothing() -> None:
-    rows = sessions((DAYS[0], "a", "judge", 60.0), (DAYS[10], "b", "judge", 60.0))
-    cut = {**A_TO_B, "trend": "cut", "reason": "no anchors have been drawn", "judges_part": None}
-    scaled, turns = on_newest_scale(rows, table(cut))
-    assert scaled["score"].to_list() == [60.0, 60.0]
-    assert turns == [Turn(DAYS[9], "default", "a", "b", None, "no anchors have been drawn")]
+NO_ANCHORS = "no anchors have been drawn"
+CUT = {**A_TO_B, "trend": "cut", "reason": NO_ANCHORS, "judges_part": None}
+OF_OTHERS = {**A_TO_B, "judge_profile_id": "code", "changed_on": DAYS[20], "former_model": "b"}
 
 
-def test_scorecards_that_contain_a_judgment_cut_the_trend() -> None:
-    card = sessions((DAYS[0], "a", "scorecard", 60.0)).with_columns(profile_id=pl.lit("code"))
-    change = {**A_TO_B, "judge_profile_id": "code"}
-    scaled, turns = on_newest_scale(card, table(change))
-    assert scaled["score"].to_list() == [60.0]
-    assert [(each.shift, each.reason) for each in turns] == [(None, MIXED)]
-
-
-def test_changes_that_no_session_shows_are_left_out() -> None:
-    rows = sessions((DAYS[10], "b", "judge", 60.0))
-    unused = {**A_TO_B, "changed_on": None}
-    of_others = {**A_TO_B, "judge_profile_id": "code", "changed_on": DAYS[20], "former_model": "b"}
-    assert on_newest_scale(rows, table(A_TO_B, unused, of_others))[1] == []
-
-
-def test_another_wording_of_the_same_model_counts_by_its_day() -> None:
-    rows = sessions((DAYS[0], "a", "judge", 60.0), (DAYS[10], "a", "judge", 60.0))
-    scaled, _ = on_newest_scale(rows, table({**A_TO_B, "new_model": "a"}))
-    assert scaled["score"].to_list() == [64.0, 60.0]
+@pytest.mark.parametrize(
+    ("row", "profile", "known", "score", "expected"),
+    [
+        # A cut trend shifts nothing, and a card that contains a judgment cuts it.
+        ((DAYS[0], "a", "judge", 60.0), None, [CUT], 60.0, [(None, NO_ANCHORS)]),
+        (
+            (DAYS[0], "a", "scorecard", 60.0),
+            "code",
+            [{**A_TO_B, "judge_profile_id": "code"}],
+            60.0,
+            [(None, MIXED)],
+        ),
+        # Changes that no session shows are left out.
+        (
+            (DAYS[10], "b", "judge", 60.0),
+            None,
+            [A_TO_B, {**A_TO_B, "changed_on": None}, OF_OTHERS],
+            60.0,
+            [],
+        ),
+        # Another wording of the same model counts by its day.
+        ((DAYS[0], "a", "judge", 60.0), None, [{**A_TO_B, "new_model": "a"}], 64.0, [(4.0, None)]),
+        ((DAYS[10], "a", "judge", 60.0), None, [{**A_TO_B, "new_model": "a"}], 60.0, None),
+    ],
+)
+def test_what_is_not_bridged_shifts_nothing(
+    row: tuple[date, str, str, float],
+    profile: str | None,
+    known: list[dict[str, Any]],
+    score: float,
+    expected: list[tuple[float | None, str | None]] | None,
+) -> None:
+    rows = sessions(row).with_columns(profile_id=pl.lit(profile, dtype=pl.String))
+    scaled, turns = on_newest_scale(rows, table(*known))
+    assert scaled["score"].to_list() == [score]
+    assert expected is None or [(each.shift, each.reason) for each in turns] == expected
