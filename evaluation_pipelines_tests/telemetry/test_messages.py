@@ -88,17 +88,16 @@ def test_a_message_that_is_no_request_is_quarantined_and_those_around_it_are_rea
     assert "not an OTLP request in protobuf" in workplace.quarantined()["reason"].item()
 
 
-def test_traces_and_metrics_are_counted_and_left() -> None:
-    span = {"name": "chat", "traceId": "AAAAAAAAAAAAAAAAAAAAAA==", "spanId": "AAAAAAAAAAA="}
+def test_metrics_are_counted_and_spans_of_other_programs_by_name() -> None:
+    span = {"name": "GET /", "traceId": "AAAAAAAAAAAAAAAAAAAAAQ==", "spanId": "AAAAAAAAAAE="}
     traces = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     metric = {"name": "tokens", "sum": {"dataPoints": [{"asInt": "5"}]}}
     metrics = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}
-    for message in (
-        ParseDict(traces, ExportTraceServiceRequest()),
-        ParseDict(metrics, ExportMetricsServiceRequest()),
-    ):
-        batch = read(request_json(message.SerializeToString()))
-        assert (batch.counts.skipped, batch.counts.events, batch.quarantined) == (1, 0, [])
+    of_metrics = ParseDict(metrics, ExportMetricsServiceRequest()).SerializeToString()
+    batch = read(request_json(of_metrics))
+    assert (batch.counts.skipped, batch.counts.events, batch.quarantined) == (1, 0, [])
+    batch = read(request_json(ParseDict(traces, ExportTraceServiceRequest()).SerializeToString()))
+    assert (batch.names, batch.counts.spans, batch.quarantined) == ({("", "GET /"): 1}, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -109,10 +108,10 @@ def check_protobuf(body: bytes, signal: Signal, max_attributes: int) -> Checked:
 
 
 def _has(request: Line, signal: Signal) -> bool:
-    if signal is Signal.LOGS:
-        return request.resource_logs is not None
-    sent = request.resource_spans if signal is Signal.TRACES else request.resource_metrics
-    return sent is not msgspec.UNSET
+    if signal is Signal.METRICS:
+        return request.has_metrics
+    sent = request.resource_logs if signal is Signal.LOGS else request.resource_spans
+    return sent is not None
 
 
 def _attribute_counts(resources: Iterable[Any]) -> list[int]:
