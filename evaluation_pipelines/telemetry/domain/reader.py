@@ -231,7 +231,7 @@ class EventReader:
 
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
-        self._spans = Spans()
+        self._spans = Spans(self.max_attributes)
         self._numbers = count()
         self._order, self._requests, self._sdk_time, self._converted = [], [], None, []
         self._quarantined, self._known_defects = [], {}
@@ -316,11 +316,7 @@ class EventReader:
         for scope_spans in resource_spans.scope_spans or ():
             scope = text(scope_spans.scope.name if scope_spans.scope else None) or ""
             for span in scope_spans.spans or ():
-                if len(span.attributes or ()) > self.max_attributes:
-                    reason = f"{len(span.attributes or ())} attributes, limit is "
-                    found: list[Shape] | str = f"{reason}{self.max_attributes}"
-                else:
-                    found = self._spans.add(self._numbers, producer, origin, scope, span)
+                found = self._spans.add(self._numbers, producer, origin, scope, span)
                 if isinstance(found, str):
                     self._quarantine(line, origin.offset, len(line), Defect(found, index))
                 else:

@@ -166,6 +166,17 @@ def test_a_broken_span_is_quarantined_and_the_others_are_read(
     assert again["spans"] == [{**TREE[1], **broken}]
 
 
+def test_messages_of_a_long_conversation_are_no_attributes_too_many() -> None:
+    """OpenInference sends each field of each as an attribute. Others count."""
+    history = {f"llm.input_messages.{n}.message.content": "x" for n in range(300)}
+    kind = {"openinference.span.kind": "LLM", "llm.token_count.completion": 1}
+    sent = {**TREE[1], "attributes": []}
+    for more, defects in ((history, 0), ({f"k{n}": "x" for n in range(300)}, 1)):
+        pairs = [{"key": key, "value": _value(each)} for key, each in {**kind, **more}.items()]
+        batch = read([line({**sent, "attributes": pairs})], max_attributes=100)
+        assert len(batch.quarantined) == defects
+
+
 def test_spans_under_other_names_are_read() -> None:
     """Older versions, and snake_case as protobuf writes it on request."""
     old = line(*TREE).replace(b"scopeSpans", b"instrumentationLibrarySpans")

@@ -126,9 +126,11 @@ class _Known:
 class Spans:
     """Shapes of the spans of a batch.
 
-    ``unread`` counts spans without a source by scope and name.
+    A span with more than ``max_attributes`` is a defect, without its messages: OpenInference has
+    an attribute for each field of each. ``unread`` counts spans without a source by scope and name.
     """
 
+    max_attributes: int
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)
     _known: dict[tuple[str, tuple[str, ...]], _Known] = field(default_factory=dict)
     _shapes: dict[tuple[Any, ...], Shape] = field(default_factory=dict)
@@ -151,6 +153,8 @@ class Spans:
         if known.source is None:
             self.unread[scope, (text(span.name) or "")[:200]] += 1
             return []
+        if len(known.kept) > self.max_attributes:
+            return f"{len(known.kept)} attributes, limit is {self.max_attributes}"
         values = plain_attributes(pairs)
         view = SpanView(scope, span, dict(zip(keys, values, strict=True)))
         source, more = known.source, {}
