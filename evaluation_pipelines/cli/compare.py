@@ -125,7 +125,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Compare models, or other groups of sessions, by quality and cost.
+    """Compare models or other groups of sessions.
 
     Default: the last 28 complete days.
     """
@@ -145,7 +145,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     compared_by = _grouping(by, arm)
     then = parse_as_of(as_of)
     question = Question(
-        *_time_range(dates, which, then or now),
+        *time_range(dates, which, then or now),
         label=which.label,
         profile=profile,
         organization=which.organization,
@@ -210,9 +210,12 @@ def _write(
         print_error(f"{output}: {one_line(title)}")
 
 
-def _time_range(
-    dates: str | None, which: SessionFilter, now: datetime
-) -> tuple[datetime, datetime]:
+def time_range(dates: str | None, which: SessionFilter, now: datetime) -> tuple[datetime, datetime]:
+    """Return the asked time range, by default the 28 complete days before ``now``.
+
+    Raises:
+        BadParameter: It is given twice, or empty.
+    """
     begin, end = which.since, which.until
     if (date_range := parse_dates(dates)) is not None:
         if begin is not None or end is not None:

@@ -15,9 +15,9 @@ PARTLY = 4
 
 MEANINGS = {
     0: "done",
-    FAILED: "failed: the error says what to do",
+    FAILED: "failed: the error says what to do (`gate`: worse)",
     USAGE: "a wrong option or argument",
-    NOTHING: "nothing left to do",
+    NOTHING: "nothing left to do (`gate`: not decided)",
     PARTLY: "partly done, the rest is listed on standard error",
 }
 

@@ -29,6 +29,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import USUAL_DAYS
 
@@ -67,24 +68,35 @@ def compare_models(
         GroupingError: Arms overlap or are empty, or no session has an attribute.
         LakeError: a file cannot be read.
     """
-    # Not by partition: a session that was taken up again lies on the day of its first event.
-    started = pl.col("started_at").is_between(
-        pl.lit(question.watched_since).cast(UTC_TIME),
-        pl.lit(question.until).cast(UTC_TIME),
-        closed="left",
-    )
     seen = stores if as_of is None else stores_as_of(stores, as_of)
     lake = seen.lake.snapshot()
-    evaluations = lake.select(SESSION_EVALUATIONS, started)
-    sessions = lake.select(AGENT_SESSIONS, started)
-    evaluations = question.sessions.rows_of(evaluations, sessions)
-    runs = grouped(asked_runs(runs_of(evaluations, sessions), question), sessions, question.by)
+    runs, evaluations = runs_to_compare(lake, question)
     watches = question.by.is_of_models
     found = compare(runs, _audits(seen), question, now, as_of, watches=watches)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
     has_card = pl.col("card_id").is_in(ids)
     days = evaluations.filter(has_card)["session_date"].unique().sort()
     return replace(found, cards=lake.read(SCORECARDS, days, where=has_card))
+
+
+def runs_to_compare(lake: Lake, question: Question) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the RUNS of a question by their groups, and their rows of SESSION_EVALUATIONS.
+
+    Raises:
+        GroupingError: Arms overlap or are empty, or no session has an attribute.
+        LakeError: a file cannot be read.
+    """
+    # Not by partition: a session that was taken up again lies on the day of its first event.
+    started = pl.col("started_at").is_between(
+        pl.lit(question.watched_since).cast(UTC_TIME),
+        pl.lit(question.until).cast(UTC_TIME),
+        closed="left",
+    )
+    evaluations = lake.select(SESSION_EVALUATIONS, started)
+    sessions = lake.select(AGENT_SESSIONS, started)
+    evaluations = question.sessions.rows_of(evaluations, sessions)
+    runs = asked_runs(runs_of(evaluations, sessions), question)
+    return grouped(runs, sessions, question.by), evaluations
 
 
 def write_comparison(stores: Stores, found: Comparison) -> None:

@@ -90,7 +90,7 @@ OTHERS = {
     *("ingest", "build", "demo", "reputation update", "reputation retract", "digest", "doctor"),
     *("judge session", "judge run", "judge validate", "show", "profiles set", "profiles switch"),
     *("scorecards override", "quarantine retry", "people import", "forget", "expire", "serve"),
-    *("keys create", "keys revoke", "agent-config"),
+    *("keys create", "keys revoke", "agent-config", "gate"),
 }
 """Commands that do something, or show one thing."""
 

@@ -112,11 +112,18 @@ def _value(sessions: pl.DataFrame, by: str) -> pl.Expr:
     if by in _VALUES:
         return _VALUES[by]
     name = by.removeprefix(_ATTRIBUTE)
-    key = pl.element().struct.field("key")
-    known = set(sessions["session_attributes"].list.eval(key).explode().drop_nulls())
+    known = set(sessions["session_attributes"].list.eval(_KEY).explode().drop_nulls())
     if name not in known:
         raise GroupingError(f"by {by!r}: no session has this attribute, {hint(name, known)}")
-    values = pl.element().filter(key == name).struct.field("value")
+    return attribute(name)
+
+
+_KEY = pl.element().struct.field("key")
+
+
+def attribute(name: str) -> pl.Expr:
+    """Return the value of an attribute of a row of AGENT_SESSIONS, null without one."""
+    values = pl.element().filter(_KEY.eq(name)).struct.field("value")
     return pl.col("session_attributes").list.eval(values).list.first()
 
 

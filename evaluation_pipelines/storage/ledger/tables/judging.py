@@ -245,3 +245,13 @@ WAITING_DATES = sa.Table(
     column("session_date", sa.Date, "partition", primary_key=True),
     column("due_at", UtcTime, "when the first of its open sessions ends by silence"),
 )
+
+# How often a gate looked at the runs of the same two arms.
+GATE_LOOKS = sa.Table(
+    "gate_looks",
+    METADATA,
+    column("gate", sa.String, "SHA-256 of base and head", primary_key=True),
+    column("look", sa.Integer, "number of the look, from 1", primary_key=True),
+    column("runs", sa.String, "SHA-256 of the runs: the same runs are the same look"),
+    column("looked_at", UtcTime, "when"),
+)

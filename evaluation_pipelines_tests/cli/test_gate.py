@@ -1,0 +1,108 @@
+"""``gate``: exit codes, looks, its file, and Markdown for a pull request."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.builders import at
+from evaluation_pipelines_tests.builders import session as row
+from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.workplace import Workplace
+
+SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
+GOOD, BAD = (
+    ("--base", "branch=main", "--head", "branch=good"),
+    ("--base", "branch=main", "--head", "branch=bad"),
+)
+
+
+def place(program: Program, runs: int = 1) -> None:
+    """Six tasks on three branches: ``good`` is as good as main, give or take 2, ``bad`` 30 less."""
+    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    levels = {"main": 0.0, "good": 0.0, "bad": -30.0}
+    evaluations, sessions = [], []
+    for number in range(18 * runs):
+        branch, task = ("main", "good", "bad")[number % 3], number // 3 % 6
+        score = 60 + levels[branch] + (2 * (task % 3 - 1) if branch != "main" else 0)
+        scored = evaluation(number, score, judge_total=score, composite=score / 10)
+        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
+        attributes = [{"key": "task.id", "value": f"t{task}"}]
+        sessions.append(
+            row(**shared, branch=branch, cost_usd=0.1 + 0.01 * task, session_attributes=attributes)
+            | {"ended_at": at(number + 300), "session_date": DAY}
+        )
+        evaluations.append(scored)
+    with open_stores(settings) as stores:
+        opened = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
+        put(opened, AGENT_SESSIONS, sessions)
+        put(opened, SESSION_EVALUATIONS, evaluations)
+
+
+def test_a_change_passes_or_fails(program: Program) -> None:
+    place(program)
+    good = program("gate", *SPAN, *GOOD, "--metric", "effective", "--metric", "cost")
+    assert (good.code, good.err) == (0, "")
+    assert good.out.startswith("Gate: passed (branch=main against branch=good)\n")
+    # -2, 0, 2 twice: mean 0, s² = 16 / 5, 2.5706 sqrt(3.2 / 6) = 1.88.
+    assert "-1.9 to +1.9" in good.out
+    assert "Tasks like these 6, not all work. Look 1 of this gate." in good.out
+    bad = program("gate", *SPAN, *BAD, "--format", "markdown")
+    assert bad.code == 1
+    assert bad.out.startswith("## Gate: worse\n\nbranch=main against branch=bad\n\n| Metric |")
+    assert program("gate", *SPAN, *GOOD, "--margin", "1").code == 3
+    for metric in ("composite", "judge", "failed_calls"):
+        assert program("gate", *SPAN, *GOOD, "--metric", metric).code == 0, metric
+
+
+def test_new_runs_of_the_same_arms_are_another_look(program: Program) -> None:
+    place(program)
+    looks = [json.loads(program("gate", *SPAN, *GOOD, "--format", "json").out)["look"]]
+    looks += [json.loads(program("gate", *SPAN, *GOOD, "--format", "json").out)["look"]]
+    place(program, runs=2)
+    for each in (GOOD, BAD):
+        looks += [json.loads(program("gate", *SPAN, *each, "--format", "json").out)["look"]]
+    assert looks == [1, 1, 2, 1]
+    given = json.loads(program("gate", *SPAN, *GOOD, "--look", "5", "--format", "json").out)
+    assert given["look"] == 5
+
+
+def test_a_file_of_the_base_has_margin_metrics_and_tasks(program: Program) -> None:
+    place(program)
+    path = Path("gate.yaml")
+    path.write_text("metrics: {effective: 1, cost: 10}\n")
+    found = program("gate", *SPAN, *GOOD, "--file", "gate.yaml", "--format", "json")
+    assert (found.code, [each["result"] for each in found.items()]) == (
+        3,
+        ["not decided", "passed"],
+    )
+    path.write_text("margin: 10\nmetrics: [effective]\ntasks: [t0, t9]\n")
+    found = program("gate", *SPAN, *GOOD, "--file", "gate.yaml")
+    assert (found.code, "no comparable runs on both sides of t9." in found.out) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--base", "branch=main"), "Missing option '--head'"),
+        (("--base", "branch=main", "--head", "branch=main"), "must be different"),
+        ((*GOOD, "--metric", "luck"), "--metric luck: choose effective, composite, judge, cost"),
+        ((*GOOD, "--file", "gate.yaml", "--margin", "3"), "leave --margin and --metric out"),
+        ((*GOOD, "--file", "gate.yaml"), "gate.yaml: margin: Input should be greater than 0"),
+        ((*GOOD, "--file", "none.yaml"), "none.yaml: cannot be read"),
+        (("--base", "branch=main", "--head", "program=claude_code"), "arms overlap"),
+    ],
+)
+def test_a_gate_without_an_answer_is_not_a_change_that_is_worse(
+    program: Program, options: tuple[str, ...], message: str
+) -> None:
+    place(program)
+    Path("gate.yaml").write_text("margin: 0\n")
+    ran = program("gate", *SPAN, *options)
+    assert ran.code == 2
+    assert message in " ".join(ran.err.replace("│", " ").split())
