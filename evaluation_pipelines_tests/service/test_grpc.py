@@ -1,6 +1,7 @@
 """OTLP over gRPC: the keys, limits and files of OTLP over HTTP, and its answers as statuses."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
@@ -126,6 +127,13 @@ def test_a_refusal_has_a_time_to_wait_if_the_call_may_be_repeated(tmp_path: Path
             assert "RetryInfo" not in message
         assert received(service.workplace) == {}
         LOGS(channel).Export(logs(in_protobuf()))
+
+
+def test_many_calls_at_once_are_all_taken(tmp_path: Path) -> None:
+    with serving(tmp_path) as (service, channel), ThreadPoolExecutor(20) as pool:
+        calls = [logs(in_protobuf(f"s{number}")) for number in range(400)]
+        assert len(list(pool.map(LOGS(channel).Export, calls))) == 400
+        assert service.workplace.ingest().counts.events == 800
 
 
 def test_calls_under_way_are_finished_when_the_service_stops(

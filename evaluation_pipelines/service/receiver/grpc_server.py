@@ -22,8 +22,8 @@ _SERVICES = {
         ("metrics", "Metrics", Signal.METRICS),
     )
 }
-_CALLS_PER_CONNECTION = 16
-"""More of them wait at the client."""
+_CALLS_PER_CONNECTION = 100
+"""The library refuses some calls long before: a collector has ten under way."""
 
 _IDLE_MS = 75_000
 
