@@ -279,7 +279,8 @@ class _BatchRetry:
 
         Other lines that cannot be read were entries that expired or were erased.
         """
-        rows = quarantine_rows(found, self.batch.file_id, entries[0].path, forgotten, self.clock)
+        path = entries[0].path if entries else self.path
+        rows = quarantine_rows(found, self.batch.file_id, path, forgotten, self.clock)
         lines = pl.DataFrame(
             [(e.offset, e.offset + max(e.length_bytes, 1), e.quarantined_at) for e in entries],
             schema={"offset": pl.Int64, "end": pl.Int64, "quarantined_at": UTC_TIME},

@@ -1,0 +1,161 @@
+"""What holds for events of logs holds for those of spans, also after they have moved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.tables.telemetry import INGEST_BATCHES
+from evaluation_pipelines.telemetry.late_parents import file_late_if_free
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SessionIndex
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines.telemetry.reread import Reread
+from evaluation_pipelines_tests.erasure.two_people import found
+from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.telemetry.placing.span_lines import (
+    DAY_S,
+    hexadecimal,
+    line,
+    trace_session,
+    turn,
+)
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude
+from evaluation_pipelines_tests.world import line as logs
+
+ROOT, *INNER = turn("t1", DAY_S, "s1")
+EARLIER = turn("t2", 0, "s1", named="all")
+COUNTS = ("session_id", "prompts", "total_tools", "api_requests")
+
+
+def land(workplace: Workplace, *requests: bytes) -> None:
+    """Ingest and build the requests one after another."""
+    for number, content in enumerate(requests):
+        workplace.land(f"{len(requests)}-{number}.jsonl", content)
+        workplace.ingest()
+        workplace.build()
+
+
+def counts(workplace: Workplace) -> list[tuple[Any, ...]]:
+    return sorted(workplace.sessions().select(COUNTS).rows())
+
+
+def test_a_session_is_forgotten_with_its_traces(workplace: Workplace) -> None:
+    land(workplace, line(*INNER[:3]), line(*EARLIER), line(ROOT))
+    assert counts(workplace) == [("s1", 2, 2, 4)]
+    forget = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW)
+    forget.run(Subject("session", "s1"))
+    # The last span of the first trace names no session, a new one the id of its sub-agent.
+    late = line(INNER[-1]), line(*INNER[2:4])
+    workplace.land("late.jsonl", b"".join(late))
+    read = workplace.ingest().counts
+    assert (read.events, read.forgotten) == (0, 3)
+    folders = (root_of(workplace.lake), workplace.landing.root)
+    assert [found(each, "s1", hexadecimal("t1", 32)) for each in folders] == [
+        {},
+        {"late.jsonl": [hexadecimal("t1", 32)]},
+    ]
+
+
+def test_spans_that_an_earlier_version_left_out_are_read_once(workplace: Workplace) -> None:
+    log = logs(claude("user_prompt", session__id="log"))
+    workplace.land("both.jsonl", log + line(*INNER, ROOT))
+    workplace.ingest()
+    is_span = pl.col("trace_id").is_not_null()
+    with writing(workplace.ledger.engine) as connection:  # as the earlier version left it
+        left = {"spans": None, "skipped": 1, "events": 1, "unknown_records": 0}
+        connection.execute(sa.update(INGEST_BATCHES).values(left))
+    for part in Manifest(workplace.ledger).all_tables():
+        if part.table_name == AGENT_EVENTS_LANDED.name:
+            rows = workplace.lake.read_part(part, AGENT_EVENTS_LANDED).filter(~is_span)
+            new = workplace.lake.write_part(rows, AGENT_EVENTS_LANDED, part.session_date, "left")
+            Manifest(workplace.ledger).replace([part.part_id], new, NOW)
+        elif part.session_date is not None:
+            Manifest(workplace.ledger).withdraw(part.part_id, NOW)
+    assert IngestBatches(workplace.ledger).without_spans()
+    read = Retry(workplace.stores, clock=lambda: NOW).read_spans()
+    assert (read.events, read.unread) == (6, {})
+    workplace.build()
+    assert counts(workplace) == [("log", 1, 0, 0), ("s1", 1, 1, 3)]
+    totals = IngestBatches(workplace.ledger).totals()
+    assert (totals.events, totals.spans, totals.skipped) == (7, 6, 0)
+    again = Retry(workplace.stores, clock=lambda: NOW).read_spans()
+    assert (again.events, IngestBatches(workplace.ledger).without_spans()) == (0, {})
+
+
+def test_a_moved_part_is_read_again_when_it_is_damaged(workplace: Workplace) -> None:
+    land(workplace, line(*INNER[:3]) + line(*turn("t3", DAY_S, "other")), line(*EARLIER, ROOT))
+    before = workplace.landed().sort("event_id")
+    for part in Manifest(workplace.ledger).all_current(AGENT_EVENTS_LANDED.name):
+        (root_of(workplace.lake) / part.path).unlink()
+    results = Reread(workplace.stores, clock=lambda: NOW).run()
+    assert [each.why_not for each in results] == [None] * len(results)
+    assert len(results) >= 3
+    assert workplace.landed().sort("event_id").equals(before)
+
+
+def test_a_span_out_of_quarantine_names_the_session_of_its_trace(tmp_path: Path) -> None:
+    wide = line(ROOT).replace(
+        b'"attributes": [{"key": "gen_ai',
+        b'"attributes": [%s{"key": "gen_ai' % b"".join(b'{"key": "a%d"}, ' % n for n in range(30)),
+    )
+    with open_workplace(tmp_path, max_attributes=20) as workplace:
+        land(workplace, line(*EARLIER), line(*INNER), wide)
+        assert (counts(workplace)[0][0], workplace.quarantined().height) == ("s1", 1)
+        assert len(counts(workplace)) == 2
+    with open_workplace(tmp_path, max_attributes=100) as workplace:
+        assert Retry(workplace.stores, clock=lambda: NOW).run().resolved == 1
+        workplace.build()
+        assert counts(workplace) == [("s1", 2, 2, 6)]
+
+
+def test_organization_and_pseudonyms_of_spans(tmp_path: Path) -> None:
+    sent = {"organization.id": "acme", "user.email": "ann@example.com"}
+    with open_workplace(tmp_path, pseudonymize=True) as workplace:
+        land(workplace, line(*INNER), line(ROOT, resource=sent))
+        rows = workplace.events().select("organization_id", "session_id").unique().rows()
+        people = workplace.events()["user_email"].drop_nulls().unique().to_list()
+        assert rows == [("acme", "s1")]
+        assert [each[:2] for each in people] == ["p-"]
+
+
+def test_a_move_that_is_killed_is_made_by_the_next_ingest(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "evaluation_pipelines.telemetry.late_parents"
+    land(workplace, line(*INNER[:3]), line(*EARLIER))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("add_part", "note_filed", "touch", "replace_parts"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{module}.{step}", killed)
+            workplace.land("root.jsonl", line(ROOT))
+            with pytest.raises(KeyboardInterrupt):
+                workplace.ingest()
+    file_late_if_free(workplace.stores, lambda: NOW)
+    workplace.build()
+    assert counts(workplace) == [("s1", 2, 2, 4)]
+    assert SessionIndex(workplace.ledger).unfiled() == []
+    assert workplace.landed()["event_id"].is_unique().all()
+
+
+def test_a_root_that_ended_is_no_end_of_its_session(workplace: Workplace) -> None:
+    land(workplace, line(ROOT, *INNER))
+    assert workplace.events().filter(event_name="session_end").is_empty()
+    assert json.loads(workplace.sessions().select("status").write_json())[0]["status"] != "ended"
+
+
+def test_one_trace_is_known_by_its_own_id_until_it_has_another(workplace: Workplace) -> None:
+    spans = [each for each in INNER if each.session is None]
+    land(workplace, line(*spans))
+    assert counts(workplace)[0][0] == trace_session("t1")
