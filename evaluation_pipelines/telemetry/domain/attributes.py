@@ -277,6 +277,11 @@ def json_object(document: str | None) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
+def with_whole_characters(value: Any) -> Any:
+    """Return a value of JSON with a ``?`` for each half of a character, which no file can have."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
 def _with_what_json_allows(document: str) -> Any:
     """Parse a text with NaN, halves of characters or huge numbers; None if it is no JSON."""
     try:

@@ -15,6 +15,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     json_object,
     json_texts,
     text_or_url,
+    with_whole_characters,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
@@ -182,8 +183,10 @@ def _table_of(dialect: Dialect | None) -> ColumnTable:
 
 def _as_object(body: Any) -> Any:
     """Return the key-value list that a text spells as JSON; any other body as it is."""
-    is_json = isinstance(body, str) and body.startswith("{")
-    return json_object(body) or body if is_json else body
+    if not (isinstance(body, str) and body.startswith("{")):
+        return body
+    found = json_object(body)
+    return (with_whole_characters(found) if r"\ud" in body.lower() else found) or body
 
 
 def _keep_bodies(bodies: Sequence[Any], rests: Sequence[dict[str, Any]]) -> None:

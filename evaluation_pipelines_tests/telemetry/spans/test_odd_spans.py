@@ -177,6 +177,26 @@ def test_messages_of_a_long_conversation_are_no_attributes_too_many() -> None:
         assert len(batch.quarantined) == defects
 
 
+@pytest.mark.parametrize(
+    ("sent", "prompt"),
+    [
+        ('[{"role":"user","content":"Do it."}]', "Do it."),
+        ('[{"role":"user","content":"Do \\ud83d it."}]', "Do ? it."),
+        ('[{"role":"user","content":"Do it', None),
+        ('[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}]', None),
+        ('[{"role":"user","parts":[{"type":"tool_call_response","result":"18 C"}]}]', None),
+        ("[now] Do it.", "[now] Do it."),
+        ("<REDACTED>", None),
+        ({"arrayValue": {"values": [{"stringValue": "Do it."}]}}, None),
+    ],
+)
+def test_the_prompt_is_the_last_message_of_the_user(sent: Any, prompt: str | None) -> None:
+    """Halves of characters, cut texts, answered prompts, results of tools, plain texts."""
+    rows = read([line(call(1, None, attributes={"gen_ai.input.messages": sent}))]).events
+    asked = rows.filter(span_role="asked")["content"].to_list()
+    assert asked == ([] if prompt is None else [prompt])
+
+
 def test_spans_under_other_names_are_read() -> None:
     """Older versions, and snake_case as protobuf writes it on request."""
     old = line(*TREE).replace(b"scopeSpans", b"instrumentationLibrarySpans")

@@ -4,11 +4,14 @@ Libraries write them in a dozen shapes: roles with parts (GenAI conventions, Gem
 SDK), objects of LangChain, responses of providers. The shapes differ in names, not in structure.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from evaluation_pipelines.telemetry.domain.attributes import with_whole_characters
 
 _ROLES = {
     **dict.fromkeys(("user", "human", "HumanMessage"), "user"),
@@ -27,6 +30,9 @@ _RESULTS = (
     *("tool_call_response", "tool-result", "function_response", "functionResponse"),
     *("toolResult", "tool_result"),
 )
+_CUT = ("[{", '{"')
+"""Start of messages in JSON that cannot be read, because an SDK cut them."""
+
 _MOST_LEVELS = 8
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -48,7 +54,14 @@ def parsed(value: Any) -> Any:
     try:
         return _decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return value
+        return _leniently(value)
+
+
+def _leniently(document: str) -> Any:
+    try:
+        return with_whole_characters(json.loads(document))
+    except (ValueError, RecursionError):
+        return document
 
 
 def parsed_object(value: Any) -> dict[str, Any]:
@@ -60,8 +73,9 @@ def parsed_object(value: Any) -> dict[str, Any]:
 def newest_first(value: Any) -> Iterator[Message]:
     """Yield the messages in a value, the last one first. Plain text is a message of the user."""
     sent = parsed(value)
-    if isinstance(sent, str) and sent:
-        yield Message("user", sent)
+    if isinstance(sent, str):
+        if sent and not sent.startswith(_CUT):
+            yield Message("user", sent)
     else:
         yield from _messages(sent, 0)
 
