@@ -7,6 +7,7 @@ from datetime import datetime
 import polars as pl
 
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
 DAYS = 7
 """Days that are looked at."""
@@ -15,7 +16,10 @@ EVENT_COLUMNS = (
     *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
     *("cost_source", "input_tokens"),
 )
-SESSION_COLUMNS = ("source_cli", "person_id", "user_id", "user_email", "repository", "team")
+SESSION_COLUMNS = (
+    *("source_cli", "person_id", "user_id", "user_email", "repository", "team"),
+    *("session_id", "agent_id"),
+)
 
 _RARE = 0.05
 """Share of the events up to which something counts as missing: a switch is off."""
@@ -159,10 +163,27 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> 
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
             *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
+            *_without_session(sessions.filter(source_cli=program)),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()
         found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
     return found
+
+
+def _without_session(sessions: pl.DataFrame) -> list[Gap]:
+    """Return a gap for each agent with traces that name no session: each is one of its own."""
+    is_trace = pl.col("session_id").str.starts_with(TRACE)
+    agents = sessions.group_by("agent_id").agg(pl.len().alias(_ROWS), traces=is_trace.sum())
+    return [
+        Gap(
+            f"session id of {agent}",
+            "sessions of several prompts",
+            "the line of code that agent-config LIBRARY prints",
+            f"missing in {traces} of {number} sessions",
+        )
+        for agent, number, traces in agents.sort("agent_id").iter_rows()
+        if traces > _RARE * number
+    ]
 
 
 def _counted(

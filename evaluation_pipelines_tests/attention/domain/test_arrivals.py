@@ -28,7 +28,7 @@ def events(*rows: dict[str, Any]) -> pl.DataFrame:
 
 def sessions(*rows: dict[str, Any]) -> pl.DataFrame:
     schema = {name: AGENT_SESSIONS.schema[name] for name in SESSION_COLUMNS}
-    known = {"user_id": "ada", "repository": "shop", "team": "search"}
+    known = {"user_id": "ada", "repository": "shop", "team": "search", "session_id": "s"}
     return pl.DataFrame([{"source_cli": "claude_code", **known, **row} for row in rows], schema)
 
 
@@ -83,6 +83,15 @@ def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
         ("texts of prompts", "missing in 19 of 20 events user_prompt")
     ]
     assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
+
+
+def test_an_agent_whose_spans_name_no_session_is_named() -> None:
+    traces = [{"agent_id": "desk", "session_id": f"trace:{number}"} for number in range(3)]
+    others = [{"agent_id": "desk"}, {"agent_id": "shop"}]
+    (found,) = arrivals(events(*ALL), sessions(*traces, *others))
+    (gap,) = found.gaps
+    assert (gap.what, gap.lack) == ("session id of desk", "missing in 3 of 4 sessions")
+    assert "agent-config" in gap.switch
 
 
 def test_what_a_program_cannot_send_is_no_gap() -> None:
