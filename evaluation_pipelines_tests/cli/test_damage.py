@@ -1,5 +1,6 @@
 """Damaged parts: what the commands say, and how they are made good."""
 
+import json
 import os
 import re
 import shutil
@@ -90,6 +91,8 @@ def test_status_finds_damage_that_no_command_has_met(built_days: Program, table:
     path.unlink()
     status = built_days("status").out
     assert f"{path.name} is missing\n" in status
+    (listed,) = json.loads(built_days("status", "--format", "json").out)["damaged"]
+    assert (Path(listed["path"]).name, listed["what"]) == (path.name, "missing")
     assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
 
 
