@@ -317,7 +317,7 @@ def rise(row: Mapping[str, Any]) -> Item:
     ends = f"{usd(low)} to {usd(high)}"
     if is_share:
         ends = f"{points(100 * low)} to {points(100 * high)} percentage points"
-    told = f"Up by {ends} in {RECENT_DAYS} days, compared with the {BEFORE_DAYS} days before"
+    told = f"Last {RECENT_DAYS} days: {ends} more than in the {BEFORE_DAYS} days before"
     return Item(
         *(RISE, "agents", State.WARNING),
         f"{agent}: {row['measure']} up from {shown(before)} to {shown(rate)}",

@@ -99,4 +99,4 @@ def _ends(estimate: Estimate) -> str:
 def _waiting(reviews: int) -> str:
     if not reviews:
         return "No session is awaiting review."
-    return f"{pluralize(reviews, 'session')} awaiting review."
+    return f"{pluralize(reviews, 'session')} {'is' if reviews == 1 else 'are'} awaiting review."

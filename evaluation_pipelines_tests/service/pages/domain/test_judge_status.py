@@ -91,7 +91,7 @@ CHOSEN = Agreement("code", 3, "chosen", 99, 9, Estimate(1.0), None)
 def test_too_few_reviews_are_no_answer() -> None:
     assert answer([FEW, CHOSEN], 25) == (
         "Not measured yet",
-        "A profile needs 30 blind reviews, the most so far is 4. 25 sessions awaiting review.",
+        "A profile needs 30 blind reviews, the most so far is 4. 25 sessions are awaiting review.",
     )
     assert answer([], 0)[1].endswith(" none so far. No session is awaiting review.")
 
