@@ -11,7 +11,7 @@ from uuid import UUID
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.conventions import ListGroup
+from evaluation_pipelines.cli.conventions import ListGroup, of_parts
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -193,13 +193,18 @@ def _list_agents(
     form: OutputFormat,
 ) -> None:
     """List agents, the best first, as of the time ``then`` unless it is ``None``."""
+    unread = list[str]()
     with read_stores(settings) as stores, _past(stores, then) as past:
-        every = agents(stores, then or datetime.now(UTC), past=past)
+        every = agents(stores, then or datetime.now(UTC), past=past, unread=unread)
     ranked = _of_organization(every, organization)
-    if form is OutputFormat.TABLE:
-        print_agents(ranked, limit)
-    else:
+    for each in unread:
+        print_error(f"error: {one_line(each)}")
+    if form is not OutputFormat.TABLE:
         write_rows(ranked.head(limit), form)
+    elif ranked.height or not unread:
+        print_agents(ranked, limit)
+    if unread:
+        raise typer.Exit(of_parts(ranked.height, len(unread)))
 
 
 def _list_identities(
@@ -420,7 +425,8 @@ def print_agent(row: Mapping[str, Any]) -> None:
     print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"]:
         print_line(
-            f"  {'evaluations':16} none with this name: see the leaderboard for known agents"
+            f"  {'evaluations':16} none with this name. Known agents: "
+            "evaluation-pipelines reputation list"
         )
         return
     before = row["score_30d_ago"]

@@ -129,6 +129,15 @@ class PartDate:
     size_bytes: int
 
 
+_MADE_BY = {
+    "masque_lift": "lift",
+    "missing_tools": "judge list missing-tools",
+    **dict.fromkeys(("judge_changes", "judge_anchors"), "judge changes"),
+    **dict.fromkeys(("model_comparison", "model_comparison_pairs", "model_regressions"), "compare"),
+}
+"""Command that makes a table without dates again; all others are of the reputation."""
+
+
 def what_to_do(part: NewPart) -> str:
     """Return what to do about a part that cannot be read."""
     if part.slot is None and part.session_date is None:
@@ -139,5 +148,6 @@ def what_to_do(part: NewPart) -> str:
             f"--date {part.session_date}. If that file is gone, restore the part from a backup."
         )
     if part.session_date is None:
-        return f"The next run that makes {part.table_name} replaces it."
+        command = _MADE_BY.get(part.table_name, "reputation update")
+        return f"Make it again: evaluation-pipelines {command}"
     return "Build its date again: evaluation-pipelines build --damaged"

@@ -15,13 +15,24 @@ from evaluation_pipelines.reputation.submitted import (
     organizations_of_agent,
 )
 from evaluation_pipelines.reputation.updates import scored_agents
-from evaluation_pipelines.schemas import AGENT_SCORES, AGENT_WINDOWS, AGENTS, REPUTATION_SCORES
+from evaluation_pipelines.schemas import (
+    AGENT_SCORES,
+    AGENT_WINDOWS,
+    AGENTS,
+    REPUTATION_SCORES,
+    Table,
+)
+from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.listing import AGENT_LISTING
 
 
 def agents(
-    stores: Stores, now: datetime, name: str | None = None, past: ReputationStore | None = None
+    stores: Stores,
+    now: datetime,
+    name: str | None = None,
+    past: ReputationStore | None = None,
+    unread: list[str] | None = None,
 ) -> pl.DataFrame:
     """Return agents, the best first: AGENTS.
 
@@ -32,14 +43,16 @@ def agents(
         now: Time of scores from evaluations that are not exported yet.
         name: Only agents of this name: those of all organizations.
         past: Reputation as of ``now``, which is in the past: it has no export.
+        unread: Gets the error of each damaged export, which counts as empty then.
 
     Raises:
         ClickHouseError: ``past`` cannot be read.
-        LakeError: The export cannot be read.
+        LakeError: An export cannot be read, and ``unread`` is ``None``.
         LedgerError: The ledger cannot be used.
     """
     if past is None:
-        scores, known = _scores(stores, now, name), stores.lake.read_whole(REPUTATION_SCORES)
+        scores = _scores(stores, now, name, _export(stores, AGENT_SCORES, unread))
+        known = _export(stores, REPUTATION_SCORES, unread)
     else:
         scores = scored_agents(past, now, [] if name is None else [name])
         known = past.scores_as_of(now)
@@ -61,9 +74,20 @@ def passed_interval(row: Mapping[str, Any]) -> str:
     return interval(low, high)
 
 
-def _scores(stores: Stores, now: datetime, name: str | None) -> pl.DataFrame:
+def _export(stores: Stores, table: Table, unread: list[str] | None) -> pl.DataFrame:
+    try:
+        return stores.lake.read_whole(table)
+    except DamagedPartError as error:
+        if unread is None:
+            raise
+        unread.append(str(error))
+        return table.no_rows
+
+
+def _scores(
+    stores: Stores, now: datetime, name: str | None, exported: pl.DataFrame
+) -> pl.DataFrame:
     """Return AGENT_SCORES with evaluations that are not exported yet."""
-    exported = stores.lake.read_whole(AGENT_SCORES)
     if name is None:
         newer = SubmittedEvaluations(stores.ledger).agents_waiting()
     else:

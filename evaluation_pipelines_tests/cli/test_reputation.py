@@ -122,6 +122,26 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert identities.schema == REPUTATION_SCORES.schema
 
 
+@pytest.mark.parametrize(
+    ("table", "code", "agents"),
+    [("agent_scores", 1, []), ("reputation_scores", 4, ["scout"])],
+)
+def test_without_an_export_the_list_has_what_is_left_and_says_what_to_do(
+    program: Program, table: str, code: int, agents: list[str]
+) -> None:
+    program.land("evaluations/a.jsonl", evaluations("scout", 50))
+    program("reputation", "update")
+    (path,) = (program.folder / "data/lake" / table).rglob("*.parquet")
+    path.unlink()
+
+    found = program("reputation", "list", "--format", "json")
+    assert found.code == program("reputation", "list").code == code
+    assert [each["agent_id"] for each in json.loads(found.out)["items"]] == agents
+    assert found.err.endswith("is missing. Make it again: evaluation-pipelines reputation update\n")
+    assert program("reputation", "update").code == 0
+    assert program("reputation", "list").code == 0
+
+
 def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) -> None:
     program("reputation", "update")
     unknown = program("reputation", "list", "un\x1bknown")
