@@ -11,7 +11,6 @@ from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.cli.dates import why_not_built
 from evaluation_pipelines.cli.doctor import item_record, print_items
-from evaluation_pipelines.cli.judging.score_output import spending_line
 from evaluation_pipelines.cli.output import (
     DATA,
     OutputFormat,
@@ -23,7 +22,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import record_of, write_rows
 from evaluation_pipelines.formatting import age
-from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.judging.ledger.day_budget import spending_line, spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
@@ -83,7 +82,7 @@ def status(
             for (scope, name), number in names:
                 what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
                 print_line(f"not stored: {pluralize(number, 'record')} {what}")
-            print_line(f"\n{spending_line(stores, now)}")
+            print_line(f"\n{spending_line(stores.ledger, stores.settings, now)}")
             for fault in faults:
                 print_line(f"the ledger is damaged: {one_line(fault)}")
             if faults:

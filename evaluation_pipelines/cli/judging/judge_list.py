@@ -13,7 +13,7 @@ import typer
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
-from evaluation_pipelines.cli.judging.score_output import score_record, spending_line, time_of
+from evaluation_pipelines.cli.judging.score_output import score_record, time_of
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -31,7 +31,7 @@ from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, Period, most_named
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
-from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.judging.ledger.day_budget import spending_line, spent_today
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.judging.plans import current_prompt_hashes
@@ -335,7 +335,7 @@ def _print_table(
     if counts:
         left_out = ", ".join(stores.settings.judge_exclude_flagged) or "none"
         print_line(f"flags: {counts} (left out by EVAL_JUDGE_EXCLUDE_FLAGGED: {left_out})")
-    print_line(spending_line(stores, now))
+    print_line(spending_line(stores.ledger, stores.settings, now))
 
 
 def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What commands of the judge print: a score, the money of the day, and who judges already."""
+"""What commands of the judge print: a score, and who judges already."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,6 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.plans import current_rubrics
 from evaluation_pipelines.judging.score_requests import RequestResult, look_up, waiting
 from evaluation_pipelines.schemas import SCORE_FLAGS
@@ -30,17 +29,6 @@ from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import from_us
-
-
-def spending_line(stores: Stores, now: datetime) -> str:
-    """Return the money of the day and the limits of the settings in one line."""
-    settings = stores.settings
-    said = f"judge: ${spent_today(stores.ledger, now):.4f} spent or reserved today (UTC)"
-    limits = settings.judge_limits
-    if limits:
-        return f"{said}, limits: {limits}"
-    why_not = settings.why_no_judge
-    return f"{said}, {why_not or 'no limit is set: EVAL_JUDGE_MAX_COST_PER_DAY_USD sets one'}"
 
 
 @contextmanager

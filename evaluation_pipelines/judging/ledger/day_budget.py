@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget import DayReservation, day_begin_us
 from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
@@ -131,3 +132,13 @@ def _usage_of_scorings(
     )
     usd, held = connection.execute(sums).one()
     return float(usd), held > 0
+
+
+def spending_line(ledger: Ledger, settings: Settings, now: datetime) -> str:
+    """Return the money of the day and the limits of the settings in one line."""
+    said = f"judge: ${spent_today(ledger, now):.4f} spent or reserved today (UTC)"
+    limits = settings.judge_limits
+    if limits:
+        return f"{said}, limits: {limits}"
+    why_not = settings.why_no_judge
+    return f"{said}, {why_not or 'no limit is set: EVAL_JUDGE_MAX_COST_PER_DAY_USD sets one'}"
