@@ -62,6 +62,7 @@ COMMANDS = {
     "profiles": Entry("scorecards.profiles:app", _JUDGE, "List and change judge profiles."),
     "compare": Entry("compare:compare", _COMPARE, "Compare models or other groups of sessions."),
     "gate": Entry("gate:gate", _COMPARE, "Pass or fail a change by the runs of two arms."),
+    "experiment": Entry("experiment:app", _COMPARE, "Assign sessions or people to arms at random."),
     "lift": Entry("lift:lift", _COMPARE, "Compare sessions with and without a masque."),
     "reputation": Entry("reputation:app", _COMPARE, "Rank agents, 0 to 1000, and identities."),
     "people": Entry("people:app", _PEOPLE, "List people and their ids, or unknown ids."),

@@ -26,6 +26,7 @@ from evaluation_pipelines.comparison.domain.groups import Grouping, attribute
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
@@ -124,8 +125,18 @@ def gate_runs(stores: Stores, arms: Arms, asked: Question) -> pl.DataFrame:
         GroupingError: The arms overlap, or one is empty.
         LakeError: A file cannot be read.
     """
-    lake, named = stores.lake.snapshot(), Grouping(arms=((BASE, arms.base), (HEAD, arms.head)))
-    runs, evaluations = runs_to_compare(lake, replace(asked, by=named))
+    named = Grouping(arms=((BASE, arms.base), (HEAD, arms.head)))
+    return measured_runs(stores.lake.snapshot(), replace(asked, by=named))
+
+
+def measured_runs(lake: Lake, asked: Question) -> pl.DataFrame:
+    """Return RUNS by their groups with their ``task`` and a column for each of METRICS.
+
+    Raises:
+        GroupingError: Sessions cannot be grouped in this way.
+        LakeError: A file cannot be read.
+    """
+    runs, evaluations = runs_to_compare(lake, asked)
     days = evaluations["session_date"].unique().sort()
     sessions = lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, "session_attributes"])
     names = sessions.select(*SESSION_KEY, task=attribute(TASK))

@@ -56,6 +56,13 @@ class Metric:
         """Return the margin on the scale of the differences."""
         return math.log1p(margin / 100) if self.is_ratio else margin
 
+    def value(self) -> pl.Expr:
+        """Return the value of a run: higher is better, ratios are logarithms."""
+        column = pl.col(self.name)
+        if self.is_ratio:
+            column = pl.when(column > 0).then(column.log())
+        return column if self.is_score else -column
+
     def shown(self, difference: float | None) -> str:
         """Return a difference as head against base: ``-3.2``, or ``x1.08`` of a ratio."""
         if difference is None:
@@ -171,15 +178,12 @@ def gate(
 def _found(
     runs: pl.DataFrame, metric: Metric, margin: float, level: float, tasks: Collection[str]
 ) -> Found:
-    value = pl.col(metric.name)
-    if metric.is_ratio:
-        value = pl.when(value > 0).then(value.log())
     alike = pl.concat_str(
         pl.lit(""),
         *(pl.col(each).cast(pl.String).fill_null("") for each in metric.alike),
         separator="\0",
     )
-    measured = runs.with_columns(value=value if metric.is_score else -value, alike=alike).filter(
+    measured = runs.with_columns(value=metric.value(), alike=alike).filter(
         pl.col("value").is_not_null()
     )
     empty = Found(metric, metric.margin(margin))

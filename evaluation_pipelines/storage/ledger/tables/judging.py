@@ -255,3 +255,12 @@ GATE_LOOKS = sa.Table(
     column("runs", sa.String, "SHA-256 of the runs: the same runs are the same look"),
     column("looked_at", UtcTime, "when"),
 )
+
+# Experiments as they were planned.
+EXPERIMENTS = sa.Table(
+    "experiments",
+    METADATA,
+    column("name", sa.String, "name", primary_key=True),
+    column("plan", sa.String, "arms, share, unit, days, start, metric, profile, judge, key: JSON"),
+    column("created_at", UtcTime, "when"),
+)

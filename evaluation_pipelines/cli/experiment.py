@@ -1,0 +1,140 @@
+"""Commands ``experiment``: assign sessions or people to arms at random, and look three times."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.cli.dates import parse_dates
+from evaluation_pipelines.cli.output import OutputFormat, one_line, print_line
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.comparison.domain.experiment import (
+    LOOKS,
+    TAU,
+    Plan,
+    Result,
+    people_needed,
+)
+from evaluation_pipelines.comparison.domain.gate import METRICS
+from evaluation_pipelines.comparison.experiments import Shown, create, new_key, plan_of, show
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores, read_stores
+
+app = typer.Typer(help="Assign sessions or people to arms at random.", no_args_is_help=True)
+
+NAME = typer.Argument(metavar="NAME", help="Name: sessions send the attribute experiment.NAME.")
+
+
+class Unit(StrEnum):
+    """Units to assign."""
+
+    SESSION = "session"
+    PERSON = "person"
+
+
+@app.command("create")
+def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
+    name: Annotated[str, NAME],
+    arms: Annotated[str, typer.Option(metavar="A,B", help="Names of the two arms.")],
+    unit: Annotated[Unit, typer.Option(help="Unit to assign.")],
+    days: Annotated[int, typer.Option(min=LOOKS, max=366, help="Planned days.")],
+    share: Annotated[float, typer.Option(min=0.05, max=0.95, help="Share of the first arm.")] = 0.5,
+    metric: Annotated[
+        str, typer.Option(help=f"Primary metric: {', '.join(METRICS)}.")
+    ] = "effective",
+    profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="DATE", help="First UTC day. Default: today.")
+    ] = None,
+) -> None:
+    """Freeze the plan of an experiment."""
+    named = tuple(each.strip() for each in arms.split(","))
+    if len(named) != 2 or not all(named) or named[0] == named[1]:
+        raise typer.BadParameter("--arms: name two arms, such as old,new")
+    if metric not in METRICS:
+        raise typer.BadParameter(f"--metric {metric}: choose {', '.join(METRICS)}")
+    now, settings = datetime.now(UTC), load_settings()
+    day = now.date() if (given := parse_dates(start)) is None else given[0]
+    plan = Plan(
+        name,
+        (named[0], named[1]),
+        share,
+        "session" if unit is Unit.SESSION else "person",
+        days,
+        day,
+        metric,
+        profile,
+        settings.judge_model,
+        new_key(),
+    )
+    with open_stores(settings) as stores:
+        create(stores.ledger, plan, now)
+    looks = ", ".join(map(str, plan.look_days))
+    print_line(one_line(f"{name}: {day}, {days} days, looks on {looks}. The plan is frozen."))
+
+
+@app.command()
+def assign(
+    name: Annotated[str, NAME],
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="Session id or person id.")],
+) -> None:
+    """Print the arm of a session or person: always the same."""
+    with read_stores(load_settings()) as stores:
+        print_line(one_line(plan_of(stores.ledger, name).arm(unit)))
+
+
+@app.command("show")
+def show_experiment(
+    name: Annotated[str, NAME],
+    difference: Annotated[
+        float, typer.Option(min=0.1, max=100, help="Wanted difference in points.")
+    ] = 5.0,
+    sessions: Annotated[int, typer.Option(min=4, help="Expected sessions of each person.")] = 20,
+    run_sd: Annotated[
+        float, typer.Option(min=0.1, help="Standard deviation of a person's sessions.")
+    ] = 16.0,
+    tau: Annotated[
+        float, typer.Option(min=0, help="Standard deviation of people's true differences.")
+    ] = TAU,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Show counts per arm, and the due looks."""
+    with read_stores(load_settings()) as stores:
+        found = show(stores, name, datetime.now(UTC).date())
+    if form is not OutputFormat.TABLE:
+        looks = [
+            {"look": at, "date": day, "difference": each.value, "low": each.low, "high": each.high}
+            | {"better": _better(found.plan, each), "reason": each.reason}
+            for at, (day, each) in enumerate(found.looks, 1)
+        ]
+        units = dict(zip(found.plan.arms, found.units, strict=True))
+        names = ("look", "date", "difference", "low", "high", "better", "reason")
+        write_rows(looks, form, names, experiment=name, units=units)
+        return
+    _print(found)
+    if not found.looks:
+        people = people_needed(difference, sessions, run_sd, tau)
+        print_line(
+            f"{people} people with {sessions} sessions each show a difference of {difference:g} "
+            "in 4 of 5 such experiments."
+        )
+
+
+def _print(found: Shown) -> None:
+    plan, (first, second) = found.plan, found.units
+    a, b = plan.arms
+    print_line(one_line(f"{plan.name}: {a} {first}, {b} {second} ({plan.unit}s), {plan.metric}"))
+    for at, (day, each) in enumerate(found.looks, 1):
+        said = each.reason or f"{_better(plan, each) or 'not decided'}"
+        if each.value is not None and each.low is not None and each.high is not None:
+            said = f"{said}: {a} - {b} {each.value:+.1f} ({each.low:+.1f} to {each.high:+.1f})"
+        print_line(one_line(f"look {at} of {LOOKS}, {day}: {said}"))
+    if len(found.looks) < LOOKS:
+        print_line(f"next look: {plan.look_days[len(found.looks)]}, until then only counts")
+
+
+def _better(plan: Plan, found: Result) -> str | None:
+    return {"first": f"{plan.arms[0]} better", "second": f"{plan.arms[1]} better"}.get(
+        found.verdict or ""
+    )

@@ -1,0 +1,123 @@
+"""Experiments in the ledger, and their looks over the lake."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.comparison.compare_models import last_days
+from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.comparison.domain.experiment import Plan, Result, counts, result
+from evaluation_pipelines.comparison.domain.gate import METRICS
+from evaluation_pipelines.comparison.domain.groups import GroupingError, grouping
+from evaluation_pipelines.comparison.gate import measured_runs
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.storage.ledger.engine import reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.judging import EXPERIMENTS
+from evaluation_pipelines.storage.stores import Stores
+
+KEY_BYTES = 32
+
+
+class ExperimentError(UserError):
+    """There is no such experiment, or there is one already."""
+
+
+def new_key() -> str:
+    """Return a new key of an assignment."""
+    return secrets.token_hex(KEY_BYTES)
+
+
+def create(ledger: Ledger, plan: Plan, now: datetime) -> None:
+    """Freeze a plan.
+
+    Raises:
+        ExperimentError: An experiment has this name.
+        LedgerError: The ledger cannot be used.
+    """
+    text = json.dumps(asdict(plan) | {"starts_on": plan.starts_on.isoformat()})
+    with writing(ledger.engine) as connection:
+        if connection.scalar(sa.select(EXPERIMENTS.c.name).filter_by(name=plan.name)):
+            raise ExperimentError(f"{plan.name}: this experiment exists, and its plan is frozen")
+        row = {"name": plan.name, "plan": text, "created_at": now}
+        connection.execute(sa.insert(EXPERIMENTS).values(row))
+
+
+def plan_of(ledger: Ledger, name: str) -> Plan:
+    """Return a plan.
+
+    Raises:
+        ExperimentError: There is no such experiment.
+        LedgerError: The ledger cannot be used.
+    """
+    with reading(ledger.engine) as connection:
+        names = connection.scalars(sa.select(EXPERIMENTS.c.name).order_by("name")).all()
+        text = connection.scalar(sa.select(EXPERIMENTS.c.plan).filter_by(name=name))
+    if text is None:
+        raise ExperimentError(f"{name}: no such experiment, known: {', '.join(names) or 'none'}")
+    known = json.loads(text)
+    starts_on, arms = date.fromisoformat(known["starts_on"]), tuple(known["arms"])
+    return Plan(**(known | {"starts_on": starts_on, "arms": arms}))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An experiment today: units of each arm, and the results of due looks."""
+
+    plan: Plan
+    units: tuple[int, int]
+    looks: Sequence[tuple[date, Result]]
+
+
+def show(stores: Stores, name: str, today: date) -> Shown:
+    """Return an experiment: between looks there are only counts.
+
+    Raises:
+        ExperimentError: There is no such experiment.
+        LakeError: A file cannot be read.
+    """
+    plan = plan_of(stores.ledger, name)
+    units = _units(stores, plan, min(today + timedelta(days=1), plan.look_days[-1]))
+    looks = [
+        (day, result(plan, units.filter(pl.col("started_on") < day)))
+        for day in plan.look_days[: plan.due(today)]
+    ]
+    return Shown(plan, counts(plan, units), looks)
+
+
+def _units(stores: Stores, plan: Plan, until: date) -> pl.DataFrame:
+    """Return the assigned sessions that started before a day, with their metric."""
+    start, metric = _midnight(plan.starts_on), METRICS[plan.metric]
+    runs = _runs(stores, plan, start, _midnight(until), f"attribute:experiment.{plan.name}")
+    before = _runs(stores, plan, last_days(start)[0], start, "environment")
+    means = before.group_by("person").agg(baseline=metric.value().mean())
+    return (
+        runs.filter(pl.col("model").is_in(plan.arms))
+        .join(means.filter(pl.col("person").is_not_null()), on="person", how="left")
+        .select(
+            "person",
+            "baseline",
+            unit="session_id" if plan.unit == "session" else "person",
+            arm="model",
+            value=metric.value(),
+            started_on=pl.col("started_at").dt.date(),
+        )
+    )
+
+
+def _runs(stores: Stores, plan: Plan, since: datetime, until: datetime, by: str) -> pl.DataFrame:
+    lake, named = stores.lake.snapshot(), grouping(by)
+    question = Question(since, max(until, since), profile=plan.profile, by=named)
+    try:
+        return measured_runs(lake, question)
+    except GroupingError:  # no session was assigned yet
+        return measured_runs(lake, Question(since, since, by=grouping("environment")))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

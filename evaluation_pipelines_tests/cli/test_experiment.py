@@ -1,0 +1,85 @@
+"""``experiment``: a frozen plan, the same arm again, and looks over sessions of a lake."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from evaluation_pipelines.comparison.experiments import show
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.builders import session as row
+from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.workplace import Workplace
+
+CREATE = ("experiment", "create", "prompt", "--arms", "old,new", "--unit", "session", "--days", "3")
+
+
+def test_a_plan_is_frozen_and_assigns_the_same_arm_again(program: Program) -> None:
+    made = program(*CREATE, "--start", "2999-01-01")
+    assert (made.code, made.err) == (0, "")
+    looks = "looks on 2999-01-02, 2999-01-03, 2999-01-04. The plan is frozen."
+    assert made.out == f"prompt: 2999-01-01, 3 days, {looks}\n"
+    again = program(*CREATE)
+    assert (again.code, "its plan is frozen" in again.err) == (1, True)
+    arms = [program("experiment", "assign", "prompt", f"s{at}").out for at in (1, 1, 2, 3, 4, 5, 6)]
+    assert arms[0] == arms[1]
+    assert set(arms) == {"old\n", "new\n"}
+    shown = program("experiment", "show", "prompt").out
+    assert shown.startswith("prompt: old 0, new 0 (sessions), effective\nnext look: 2999-01-02")
+    assert "35 people with 20 sessions each show a difference of 5 in 4 of 5 such" in shown
+
+
+def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
+    start = DAY - timedelta(days=1)
+    assert program(*CREATE, "--start", f"{start}").code == 0
+    evaluations, sessions = [], []
+    for number in range(20):
+        person, arm = number // 4, ("old", "new")[number % 2]
+        # As in the test by hand: differences of 2, 4 ... 10, the old one better.
+        score = 50 + (2 * person + 2) * (arm == "old") + (5 if number % 4 < 2 else -5)
+        scored = evaluation(number, score)
+        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
+        attributes = [{"key": "experiment.prompt", "value": arm}]
+        sessions.append(row(**shared, person_id=f"p{person}", session_attributes=attributes))
+        evaluations.append(scored)
+    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    with open_stores(settings) as stores:
+        place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
+        put(place, AGENT_SESSIONS, [each | {"session_date": DAY} for each in sessions])
+        put(place, SESSION_EVALUATIONS, evaluations)
+
+        def looks(day: date) -> list[float | None]:
+            return [found.value for _, found in show(stores, "prompt", day).looks]
+
+        first = show(stores, "prompt", DAY)
+        assert (first.units, [each.reason for _, each in first.looks]) == (
+            (10, 10),
+            ["no unit was assigned"],  # on the first of three days
+        )
+        assert looks(start) == []
+        assert looks(DAY + timedelta(days=1)) == [None, pytest.approx(6)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("assign", "none", "s1"), 1, "none: no such experiment, known: prompt"),
+        (("show", "none"), 1, "none: no such experiment"),
+        (("create", "y", "--arms", "a", "--unit", "session", "--days", "9"), 2, "name two arms"),
+        (
+            ("create", "y", "--arms", "a,b", "--unit", "person", "--days", "9", "--metric", "x"),
+            2,
+            "--metric x: choose effective",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    program: Program, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    program(*CREATE)
+    ran = program("experiment", *arguments)
+    assert ran.code == code
+    assert message in " ".join(ran.err.replace("│", " ").split())
