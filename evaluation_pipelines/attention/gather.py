@@ -98,6 +98,9 @@ class View(Protocol):
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         """Return rows of some sessions since a day, as ``withhold`` returns them."""
 
+    def to_review(self) -> int:
+        """Return the number of sessions to review blind."""
+
     def books(self, days: Collection[date]) -> pl.DataFrame:
         """Return ``session_date``, ``state`` and ``sessions`` of the books of some days."""
 
@@ -118,6 +121,10 @@ class WholeView:
         is_one = pl.col("session_key").is_in(sorted(keys))
         days = self._days(AGENT_SESSIONS, since)
         return sessions(self.stores, days, is_one, waiting=self._waiting)
+
+    def to_review(self) -> int:
+        """Count the samples without an answer."""
+        return len(waiting_samples(self.stores, None))
 
     def books(self, days: Collection[date]) -> pl.DataFrame:
         """Read the books of these days."""
@@ -218,7 +225,7 @@ def gather(
             waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
             *silent_locks(_at_work(stores), now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
-            *reviews(readable.of(lambda: len(waiting_samples(stores, view.organization)), 0)),
+            *reviews(readable.of(view.to_review, 0)),
             *items_of_settings(stores.settings, spent_today(stores.ledger, now)),
         ],
     )

@@ -124,43 +124,36 @@ class OverrideStore:
     def undo(
         self, annotator: str, now: datetime, override_id: int | None = None
     ) -> tuple[str, str, float] | None:
-        """Take back the newest answer of a reviewer to the audit sample, and open the sample again.
+        """Take back an override; a sample that it answers is open again.
 
-        The answer no longer counts anywhere, also as of times before it was undone.
+        It no longer counts anywhere, also as of times before it was undone.
 
         Args:
-            annotator: The reviewer.
+            annotator: Who undoes it.
             now: The time.
-            override_id: Only this answer; ``None`` for the newest.
+            override_id: The override; ``None`` for the newest answer of ``annotator`` to a sample.
 
         Returns:
-            Organization and key of its session, and the score; ``None`` if there is no answer.
+            Organization and key of its session, and the score; ``None`` if there is none.
         """
         answers = sa.select(_SAMPLE.override_id).where(_SAMPLE.override_id.is_not(None))
-        newest = (
-            sa.select(OVERRIDES)
-            .where(_OVERRIDE.annotator == annotator, _OVERRIDE.override_id.in_(answers))
-            .order_by(_OVERRIDE.override_id.desc())
-            .limit(1)
-        )
-        if override_id is not None:
-            newest = newest.where(_OVERRIDE.override_id == override_id)
+        is_it = [_OVERRIDE.override_id == override_id, _OVERRIDE.source != UNDONE]
+        if override_id is None:
+            is_it = [_OVERRIDE.annotator == annotator, _OVERRIDE.override_id.in_(answers)]
+        newest = sa.select(OVERRIDES).where(*is_it).order_by(_OVERRIDE.override_id.desc()).limit(1)
         with writing(self._engine) as connection:
             found = connection.execute(newest).mappings().one_or_none()
             if found is None:
                 return None
-            is_it = {
-                "organization_id": found["organization_id"],
-                "session_key": found["session_key"],
-            }
+            session = {name: found[name] for name in ("organization_id", "session_key")}
             mine = sa.update(OVERRIDES).where(_OVERRIDE.override_id == found["override_id"])
             connection.execute(mine.values(source=UNDONE))
             samples = sa.update(AUDIT_SAMPLES).where(_SAMPLE.override_id == found["override_id"])
             connection.execute(samples.values(override_id=None))
             step = {"annotator": annotator, "step": "undo", "made_at": now}
-            connection.execute(sa.insert(AUDIT_STEPS).values(**step, **is_it))
+            connection.execute(sa.insert(AUDIT_STEPS).values(**step, **session))
             touch(connection, {found["session_date"]}, now)
-        return (*is_it.values(), found["override_score"])
+        return found["organization_id"], found["session_key"], found["override_score"]
 
     def explain(self, override_id: int, explained: NewOverride, now: datetime) -> None:
         """Add the reason and the criterion of ``explained`` to a stored override."""

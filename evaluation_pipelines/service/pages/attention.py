@@ -43,6 +43,9 @@ class _View:
         is_one = pl.col("session_key").is_in(sorted(keys))
         return self.visit.rows().filter(pl.col("session_date") >= since, is_one)
 
+    def to_review(self) -> int:
+        return len(self.visit.to_review)
+
     def books(self, days: Collection[date]) -> pl.DataFrame:
         return state_counts(self.visit.rows(), days)
 

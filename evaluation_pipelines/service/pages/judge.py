@@ -12,7 +12,6 @@ from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
 from evaluation_pipelines.scorecards.audit_samples import calibration, profile_leans
-from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS, Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
@@ -65,7 +64,7 @@ def judge_summary(visit: Visit, found: Sequence[Agreement] | None = None) -> dic
     """
     if found is None:
         found = calibration(visit.stores, _overrides(visit))
-    waiting = len(waiting_samples(visit.stores, visit.organization))
+    waiting = len(visit.to_review)
     return {
         "quality": answer(found, waiting),
         "judge_state": _state(visit),

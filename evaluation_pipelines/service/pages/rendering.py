@@ -29,8 +29,10 @@ from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
+from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.store import AuditSample
 from evaluation_pipelines.service.caller import KEY_COOKIE, caller_with
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.installation import Installation, installation_of
@@ -288,6 +290,16 @@ class Visit:
     def waiting(self) -> frozenset[SessionKey]:
         """The sessions whose scores are withheld, since the visitor may review them blind."""
         return waiting_for(self.request, self.caller)
+
+    @property
+    def to_review(self) -> list[AuditSample]:
+        """The samples to review, the oldest first.
+
+        A reviewer who has seen the score of one is not asked: their list of sessions shows it.
+        """
+        seen = self.kept.reviews.waiting() - self.waiting if self.sees_texts else ()
+        samples = waiting_samples(self.stores, self.organization)
+        return [each for each in samples if each.key not in seen]
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each session that the caller sees, the newest first.

@@ -25,7 +25,7 @@ from evaluation_pipelines.scorecards.audit_review import (
     session_transcript,
 )
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
-from evaluation_pipelines.scorecards.blind_reviews import gone, waiting_samples
+from evaluation_pipelines.scorecards.blind_reviews import gone
 from evaluation_pipelines.scorecards.domain.overrides import outdated, with_states
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
@@ -101,7 +101,7 @@ def reviews(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/reviews.csv")
 def reviews_csv(visit: _Reviewer) -> Response:
     """Return the sessions that wait for a blind review as CSV."""
-    rows = waiting_rows(waiting_samples(visit.stores, visit.organization))
+    rows = waiting_rows(visit.to_review)
     found = in_asked_order(visit, rows, choices(visit, rows))
     return download("reviews.csv", csv_text(found.rows))
 
@@ -109,7 +109,7 @@ def reviews_csv(visit: _Reviewer) -> Response:
 @ROUTER.get("/stale-scores.csv")
 def stale_scores_csv(visit: Visitor) -> Response:
     """Return the scores by people that no longer count as CSV."""
-    rows = stale_rows(visit, waiting_samples(visit.stores, visit.organization))
+    rows = stale_rows(visit, visit.to_review)
     found = in_asked_order(visit, rows, choices(visit, rows), STALE_SORT)
     return download("stale-scores.csv", csv_text(found.rows.select(STALE)))
 
@@ -280,7 +280,7 @@ def _outcome(desk: _Desk, review: AuditReview, given: GivenScore) -> dict[str, A
 def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLResponse:
     """Return the page of all that waits; scores are not on it."""
     visit = desk.visit
-    waiting = waiting_samples(visit.stores, visit.organization)
+    waiting = visit.to_review
     review = None
     if visit.sees_texts and desk.name:
         try:

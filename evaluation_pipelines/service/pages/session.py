@@ -37,7 +37,7 @@ from evaluation_pipelines.reporting.session_view import (
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
-from evaluation_pipelines.scorecards.store import note_step
+from evaluation_pipelines.scorecards.store import OverrideStore, note_step
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
@@ -212,8 +212,13 @@ def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
 
 @ROUTER.post("/sessions/{session:path}/override")
 def override(visit: _Reviewer, session: SessionPath, fields: Fields) -> Response:
-    """Record the score of a person, or that the automatic one is right."""
+    """Record the score of a person, or that the automatic one is right, or undo one."""
     seen = _seen(visit, session)
+    if (undone := fields.get("undo")) is not None:
+        if undone in {each["override_id"] for each in seen.view.overrides}:
+            store, now = OverrideStore(visit.stores.ledger), visit.installation.clock()
+            store.undo(visit.caller.name, now, int(undone))
+        return RedirectResponse(f"{seen.url('score')}#overrides", 303)
     try:
         verdict = _verdict(visit, fields)
         name = SessionName(seen.session_key, seen.organization, fields.get("profile") or None)

@@ -174,6 +174,13 @@ def test_who_looks_at_a_score_is_not_asked_for_a_review(asked: Service, name: st
     assert seen.url.path == f"/sessions/{A1}/score"
     assert "90.0" in said(seen)
     assert "left to others" in said(client.get(page_of(A1, "acme", name)))
+    # List, queue and counts agree on what is left.
+    left = client.get("/sessions?score=waiting").text.count('<tr><td class="time')
+    assert left == (3 if name else 1)
+    to_review = f"{left} session{'' if left == 1 else 's'} to review"
+    assert to_review in said(client.get("/reviews"))
+    assert f"{to_review} blind" in said(client.get("/"))
+    assert A1 not in client.get("/reviews").text
     assert send(client, "/reviews", do="begin", **reviewer).url.path == f"/reviews/{SAME}"
     assert answers(asked) == []
     other = asked.key(Role.OPERATOR, "acme")

@@ -87,10 +87,18 @@ def test_the_list_of_what_people_scored_has_their_words_for_who_reads_texts(
 
         (link,) = re.findall(r'href="([^"]+)">Human-scored</a>', client.get("/sessions").text)
         seen, unread = (service.client(key).get(unescape(link)).text for key in (operator, reader))
+        page = client.get(f"{A1_PAGE}/score").text
+        undo = re.findall(r'name="undo" value="(\d+)"', page)
+        data = {"form_token": sent["form_token"], "undo": undo[0]}
+        undone = client.post(f"{A1_PAGE}/override", data=data).text
+        before = client.get(unescape(link)).text
 
     said = "human score 7.0 (automatic: 90.0)"
     assert why_of(seen) == [f"{said} “it guessed”"]
     assert why_of(unread) == [said]
+    assert undo == ["2"]  # the score that counts
+    assert "it guessed" not in undone.partition("</main>")[0]
+    assert why_of(before) == [f"{said} “too early”"]  # the one before counts again
 
 
 def test_a_list_by_score_says_how_many_share_the_lowest(tmp_path: Path) -> None:
