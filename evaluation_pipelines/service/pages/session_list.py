@@ -7,7 +7,7 @@ from datetime import date
 
 import polars as pl
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import RedirectResponse, Response
 
 from evaluation_pipelines.attention.alert_store import risky_sessions
 from evaluation_pipelines.attention.domain.facts import risks_of
@@ -30,6 +30,8 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     score_class,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.service.scope import find_window
+from evaluation_pipelines.sessions.domain.find_session import whole_name
 from evaluation_pipelines.sessions.domain.session_filter import short_name
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.storage.lake import Lake
@@ -56,14 +58,19 @@ class _Found:
 
 
 @ROUTER.get("/sessions")
-def sessions(visit: Visitor) -> HTMLResponse:
-    """Show a page of the sessions that are asked for."""
+def sessions(visit: Visitor) -> Response:
+    """Show a page of the sessions that are asked for, or go to the one whose id is given."""
+    if session := visit.request.query_params.get("session", "").strip():
+        whole = whole_name(visit.rows(), session)
+        found = find_window(visit.stores, visit.caller, whole, visit.organization)
+        place = visit.frame.session_url(found["organization_id"], found["session_key"])
+        return RedirectResponse(place, status_code=303)
     query, words = _asked(visit)
     every = visit.rows()
     rows = _chosen(visit, every, query)
-    found = _page(visit, rows, query, words)
+    page = _page(visit, rows, query, words)
     who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
-    shown = with_details(visit.stores, found.rows, _DETAILS)
+    shown = with_details(visit.stores, page.rows, _DETAILS)
     names = [name for name in CHOICES if LIST_COLUMNS[name] not in visit.hidden]
     own = [each for each in every["person_id"].unique().to_list() if visit.is_own(each)]
     return visit.page(
@@ -89,8 +96,8 @@ def sessions(visit: Visitor) -> HTMLResponse:
         choices=choices_of(every, names),
         scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
         judged=JUDGED,
-        next_url=found.cursor and visit.frame.here(cursor=found.cursor),
-        is_search_cut=found.is_search_cut,
+        next_url=page.cursor and visit.frame.here(cursor=page.cursor),
+        is_search_cut=page.is_search_cut,
         csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
     )

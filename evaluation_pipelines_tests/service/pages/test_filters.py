@@ -29,6 +29,15 @@ def test_days_are_chosen_by_a_link_that_keeps_the_filters(reader: TestClient) ->
     assert "<option selected>label</option>" in chosen
 
 
+def test_the_first_characters_of_a_session_id_open_its_page(reader: TestClient) -> None:
+    key = reader.get("/sessions.csv").text.splitlines()[1].split(",")[2]
+    beginning = key.removesuffix(key.rpartition("-")[2])
+    found = reader.get("/sessions", params={"session": beginning}, follow_redirects=False)
+    assert found.status_code == 303
+    assert key in html.unescape(reader.get(found.headers["location"]).text)
+    assert reader.get("/sessions?session=nosuch").status_code == 404
+
+
 def selected(page: str) -> dict[str, str]:
     """Return what is chosen in the selects of a page, by their names."""
     found = re.findall(r'<select (?:id="\w+" )?name="(\w+)"[^>]*>(.*?)</select>', page, re.DOTALL)
