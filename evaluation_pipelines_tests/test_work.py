@@ -63,7 +63,7 @@ _BUILD = Most(read=25, written=8, bytes_written=125_000, statements=134)
 MOST = {
     "nothing new: ingest": Most(statements=14),
     "nothing new: build": Most(statements=17),
-    "nothing new: step of a service": Most(statements=15),
+    "nothing new: step of a service": Most(statements=17),
     "a service starts": Most(statements=38, read_of_date=6),
     "its first page": Most(statements=14),
     "the page of tools": Most(read=1, statements=16),

@@ -38,6 +38,8 @@ _ORGANIZATION = pl.col("organization_id").fill_null(ANY_ORGANIZATION).alias("org
 
 def file_late_if_free(stores: Stores, clock: Callable[[], datetime]) -> None:
     """File late events, unless another process ingests: that one does it at its end."""
+    if not SessionIndex(stores.ledger).unfiled():
+        return
     with suppress(LockTimeoutError), held(stores.ledger, INGEST) as hold:
         file_late(stores, clock(), hold)
 

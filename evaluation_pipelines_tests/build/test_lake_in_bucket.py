@@ -103,7 +103,7 @@ def test_an_object_that_was_changed_is_damage_and_built_again(in_bucket: Program
     obstore.put(store, key, b"another content")
     verified = in_bucket("status", "--verify").out
     assert f"{url}/{key} is damaged: its content does not have the checksum" in verified
-    assert "  Build its date again: evaluation-pipelines build --damaged" in verified
+    assert "  Build its date again. Run: evaluation-pipelines build --damaged" in verified
     obstore.delete(store, key)
     assert f"{url}/{key} is missing\n  Build its date again" in in_bucket("status").out
     assert in_bucket("build", "--damaged").code == 0

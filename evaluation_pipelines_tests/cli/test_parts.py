@@ -37,7 +37,8 @@ def test_a_deleted_table_is_shown_and_can_be_built_again(built_days: Program) ->
     for day in ("2026-06-01", "2026-06-02", "2026-06-03"):
         assert f"failed: data/lake/agent_sessions/session_date={day}/" in shown
     assert (
-        shown.count("is missing\n  Build its date again: evaluation-pipelines build --damaged") == 3
+        shown.count("is missing\n  Build its date again. Run: evaluation-pipelines build --damaged")
+        == 3
     )
     built_days("build", "--damaged")
     assert len(built_days("publish", "--files", "agent_sessions").out.splitlines()) == 3

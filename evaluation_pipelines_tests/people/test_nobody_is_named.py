@@ -74,11 +74,13 @@ CHANGE = {
     *("ingest", "build", "publish", "expire", "forget", "demo", "serve", "reputation update"),
     *("reputation retract", "judge run", "judge validate", "judge session", "profiles set"),
     *("profiles switch", "scorecards override", "quarantine retry", "people import"),
-    *("keys create", "keys revoke", "agent-config"),
+    *("keys create", "keys revoke", "agent-config", "experiment create", "experiment assign"),
 }
 """Commands that print what they did, not data."""
 
 OF_OTHERS = {
+    "gate": "measures of two arms",
+    "experiment show": "numbers of units and measures of arms",
     "people list": "what the file of identities is kept with, and unknown ids",
     "quarantine list": "the bytes of a line that could not be read",
     "reputation list": "agents, in ClickHouse",

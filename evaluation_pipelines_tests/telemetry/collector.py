@@ -81,7 +81,7 @@ class Collector:
             return b"not telemetry at all\n"
         if kind < 0.91:
             self.written.skipped += 1
-            return b'{"resourceSpans": []}\n'
+            return b'{"resourceMetrics": []}\n'
         if kind < 0.93:
             self.written.unattributed += 1
             return line(claude("user_prompt", session__id=""))

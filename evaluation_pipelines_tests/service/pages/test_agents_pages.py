@@ -27,7 +27,7 @@ def test_agents_count_evaluations_that_are_not_exported_yet(reader: TestClient) 
     page = reader.get("/agents").text
     assert "<strong>564</strong>" in page
     assert "<strong>3/50</strong>" in page
-    assert "90% intervals" in page  # as the column pass_rate_low says
+    assert "90% interval" in page  # as the column pass_rate_low says
     assert "/agents/scout?organization=acme" in page
     only = reader.get("/agents?lifecycle=active").text
     assert "3/50" not in only

@@ -53,7 +53,7 @@ def test_a_score_is_explained_by_its_source_and_its_lowest_criteria(service: Ser
     fill(
         service.workplace,
         session("half", calls=("Read", "Edit!")) + session("full", 60) + session("late", 120),
-        session("bad", 180, calls=("Read!", "Read!", "Read!")),
+        session("bad", 180, calls=("Read!", "Read!", "Read!"), masque="Scout"),
         *failed.values(),
     )
     client = service.client()
