@@ -4,6 +4,7 @@ A span is sent when it ends, so children come first, and the prompt with the rep
 """
 
 import json
+from abc import abstractmethod
 from hashlib import blake2b
 from typing import Any
 
@@ -53,14 +54,17 @@ class SpanWording(Wording):
         del root["parentSpanId"]
         return [root | {"spanId": self._id("root", 8)}]
 
+    @abstractmethod
     def _call(self, tokens: Tokens) -> dict[str, Any]:
-        raise NotImplementedError
+        """Attributes of a call to the model."""
 
+    @abstractmethod
     def _tool(self, tool: str, number: int, result: str | None) -> dict[str, Any]:
-        raise NotImplementedError
+        """Attributes of a tool call, which has failed without a result."""
 
+    @abstractmethod
     def _turn(self, asked: str, said: str) -> dict[str, Any]:
-        raise NotImplementedError
+        """Attributes of a turn."""
 
     def _span(
         self, name: str, start_ms: int, end_ms: int, values: dict[str, Any]
