@@ -169,4 +169,4 @@ def test_an_agent_page_says_whether_it_is_getting_better(reader: TestClient) -> 
         time.sleep(0.05)
     assert "from 2026-06-01 to 2026-06-01, 0 from 2026-05-31 to 2026-05-31" in page
     # Evaluations that other programs sent are no sessions whose scores could be compared.
-    assert ">Trend</h2>" not in reader.get("/agents/scout?organization=acme").text
+    assert ">Score trend</h2>" not in reader.get("/agents/scout?organization=acme").text

@@ -26,7 +26,7 @@ def state_of_judge(
     """
     if why_none is not None:
         what_to_do = _capital(why_none.partition(": ")[2])
-        return "Not configured", f"{what_to_do}. Other scores are still computed."
+        return "Not configured for new sessions", f"{what_to_do}. Other scores are still computed."
     if down is not None:
         return "Not responding", f"{_capital(down)}. Pending sessions are judged once it responds."
     if newest is None:

@@ -15,6 +15,7 @@ const show = (text, url) => {
   history.pushState({}, "", url);
   showKeys();
   first?.focus({ preventScroll: true }); // on a phone the transcript comes before the field
+  first?.select?.(); // what was typed wrong is replaced by typing
   scrollTo(0, 0);
 };
 

@@ -21,7 +21,7 @@ from evaluation_pipelines.service.pages.domain.trust import (
 
 def test_the_state_says_what_is_in_the_way() -> None:
     assert state_of_judge(None, "no judge is configured: set A to B", None) == (
-        "Not configured",
+        "Not configured for new sessions",
         "Set A to B. Other scores are still computed.",
     )
     assert state_of_judge("m", None, "connection refused") == (
