@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
@@ -29,7 +30,7 @@ class LocalEngine:
     def __init__(self, processes: int | None = None, threads: int | None = None) -> None:
         self._count = processes or min(core_count(), _MAX_WORKERS)
         self._threads = threads or min(core_count() + 1, _MAX_WORKERS)
-        self._processes: ProcessPoolExecutor | None = None
+        self._processes: deque[ProcessPoolExecutor] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -72,11 +73,11 @@ class LocalEngine:
 
         def begin(request: Request) -> Future[Result]:
             try:
-                return self._started().submit(work.function, shared, request)
+                return self._process().submit(work.function, shared, request)
             except (BrokenExecutor, OSError):  # killed while it was idle, or as it was started
                 self._end_processes()
             try:
-                return self._started().submit(work.function, shared, request)
+                return self._process().submit(work.function, shared, request)
             except OSError as error:
                 killed: Future[Result] = Future()
                 killed.set_exception(BrokenExecutor(str(error)))
@@ -95,17 +96,24 @@ class LocalEngine:
 
         return in_order(begin, requests, 2 * self._count, work.is_large, replace=replace)
 
-    def _started(self) -> ProcessPoolExecutor:
-        if self._processes is None:
+    def _process(self) -> ProcessPoolExecutor:
+        """Return the process whose turn it is.
+
+        Each has an executor of its own: one of several processes starts a process while it may
+        already clear up after another that ended, which fails in Python 3.11.
+        """
+        if len(self._processes) < self._count:
             # No forks: the threads of Polars do not survive that.
             spawn = get_context("spawn")
-            self._processes = ProcessPoolExecutor(self._count, spawn, _begin_process)
-        return self._processes
+            self._processes.append(ProcessPoolExecutor(1, spawn, _begin_process))
+        else:
+            self._processes.rotate(-1)
+        return self._processes[-1]
 
     def _end_processes(self) -> None:
-        if self._processes is not None:
-            self._processes.shutdown(cancel_futures=True)
-            self._processes = None
+        """End all processes, each after the requests that it was given."""
+        while self._processes:
+            self._processes.pop().shutdown()
 
 
 def core_count() -> int:

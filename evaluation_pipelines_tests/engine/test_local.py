@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
+from multiprocessing import active_children
 from pathlib import Path
 from threading import Barrier, Event
 from time import monotonic, sleep
@@ -58,7 +58,7 @@ def test_a_killed_process_is_replaced_once(tmp_path: Path, kills: int, survives:
 def test_a_process_killed_while_idle_is_replaced() -> None:
     with LocalEngine(2) as engine:
         assert len(list(engine.run(DOUBLE, NUMBERS, 1))) == 40
-        first, *_ = processes_of(engine)
+        first, *_ = active_children()
         first.kill()
         first.join()
         answers = engine.run(DOUBLE, NUMBERS, 2)
@@ -69,7 +69,7 @@ def test_processes_end_with_the_engine_even_if_the_caller_stops_early() -> None:
     with LocalEngine(3) as engine:
         for _ in engine.run(DOUBLE, NUMBERS, 2):
             break
-        started = processes_of(engine)
+        started = active_children()
     assert not any(process.is_alive() for process in started)
 
 
@@ -91,25 +91,20 @@ def test_processes_end_when_the_program_is_killed() -> None:
 def test_a_start_of_processes_is_not_paid_for_threads() -> None:
     with LocalEngine(4) as engine:
         assert len(list(engine.run(DOUBLE_IN_THREADS, NUMBERS, 1))) == 40
-        assert engine._processes is None
+        assert active_children() == []
 
 
 _PROGRAM = """
 import sys
+from multiprocessing import active_children
 from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines_tests.engine.steps import DOUBLE
 with LocalEngine(2) as engine:
     list(engine.run(DOUBLE, range(8), 1))
-    print(*engine._processes._processes, flush=True)
+    print(*(process.pid for process in active_children()), flush=True)
     sys.stdin.read()
 """
 """A program that starts processes, prints their numbers, and waits."""
-
-
-def processes_of(engine: LocalEngine) -> list[BaseProcess]:
-    """Return the processes of an engine."""
-    assert engine._processes is not None
-    return list(engine._processes._processes.values())
 
 
 def is_running(pid: int) -> bool:
