@@ -17,15 +17,17 @@ from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, route
 
 PAGE = FOLDER / "api.md"
 
-_SHOWN_FIELDS = (6, 4, 2)
+_SHOWN_FIELDS = (6, 3, 2)
 """Of an object, of one in it, and of one in that."""
 _SHOWN_CHARACTERS = 40
 _WIDTH = 130
 _WITHOUT_ANSWER = {
     *("GET /health", "GET /ready", "POST /v1/logs", "POST /v1/traces", "POST /v1/metrics"),
-    *("GET /api/v1/alerts",),
+    *("GET /api/v1/alerts", "GET /api/v1/profiles", "GET /api/v1/tools/{session}"),
+    *("GET /api/v1/sessions/{session}/transcript", "GET /api/v1/books/{session_date}"),
+    *("GET /api/v1/scorecards", "GET /api/v1/scoring/sessions/{session_id}/score"),
 }
-"""Routes with nothing to see in their answer."""
+"""Routes with nothing to see in their answer, or a list like those that are shown."""
 _AS_ELSEWHERE = ("judges.list", "judges.set", "tool_report", "model_comparison")
 """Methods of the gateway that answer what a route does, in camel case."""
 _FIXED = {

@@ -27,7 +27,7 @@ shorten it (`f9ee754e…#scout-1`). Lists take `--format`: `table` for people (t
 and `csv` for programs. JSON is one object, a list is its `items`. Notes go to standard error.
 `source <(evaluation-pipelines --completion bash)` completes commands and options, also in zsh
 (`--completion fish` prints the script of fish). `keys` is `keys list`, and likewise of every group
-with a list. Conditions on sessions of several commands:
+with a list. Conditions of several commands choose sessions:
 """.format(codes="\n".join(f"* {code}: {meaning}" for code, meaning in MEANINGS.items()))
 _CONDITIONS = (
     *("--from", "--to", "--person", "--team", "--repository", "--branch", "--environment"),
@@ -47,7 +47,9 @@ def commands_markdown() -> str:
         for name, text in _options(command, below)
         if _is_condition(name, text)
     }
-    lines = [f"* `{name}`: {text}" for name, text in conditions.items()]
+    lines = [
+        f"* `{name}`: {text.removeprefix('Only sessions ')}" for name, text in conditions.items()
+    ]
     return "\n".join([_HEAD, *lines, "", *(_section(*each) for each in commands)])
 
 
@@ -72,10 +74,11 @@ def _section(command: click.Command, context: click.Context) -> str:
     usage = " ".join([path, *command.collect_usage_pieces(context)[1:]])  # the first: [OPTIONS]
     entries = _options(command, context)
     entries = [each for each in entries if each[0] != "--format [table|json|csv]"]
-    own = [f"`{name}`" for name, text in entries if not _is_condition(name, text)]
+    own = [name for name, text in entries if not _is_condition(name, text)]
+    parts = [f"`{', '.join(own)}`"] if own else []
     if len(own) < len(entries):
-        own.append("conditions")
-    options = f"\nOptions: {', '.join(own)}." if own else ""
+        parts.append("conditions")
+    options = f"\nOptions: {', '.join(parts)}." if parts else ""
     summary = re.split(r"(?<=\.) ", _plain(command.help or ""), maxsplit=1)[0]
     return f"## `{usage}`\n\n{summary}{options}\n"
 
