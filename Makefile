@@ -143,9 +143,9 @@ $(VENV)/agents/installed: $(AGENTS)/agents.txt $(AGENTS)/package.json | $(VENV)/
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
-$(VENV)/check.stamp: EXTRAS = dev embedded service object-store
+$(VENV)/check.stamp: EXTRAS = dev embedded service mcp object-store
 # Tests start a Ray cluster, a Dagster on PostgreSQL, and a collector.
-$(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store postgresql ray collector
+$(VENV)/dev.stamp: EXTRAS = dev embedded service mcp ui object-store postgresql ray collector
 $(VENV)/bench.stamp: EXTRAS = bench embedded service
 $(VENV)/local-model.stamp: EXTRAS = local-model
 $(VENV)/lock.stamp: EXTRAS =

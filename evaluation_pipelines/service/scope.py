@@ -1,9 +1,14 @@
 """What a caller may see: its organization, the sessions in it, and which of their scores."""
 
+from datetime import date
+
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
+from evaluation_pipelines.people.domain.identities import SentIds
+from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import kept_of
@@ -51,9 +56,32 @@ def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[Session
         LedgerError: The ledger cannot be used.
         LakeError: A file cannot be read.
     """
-    if not sees_texts(caller):
-        return frozenset()
-    return kept_of(connection).reviews.waiting_for({caller.name})
+    return waiting_of(kept_of(connection).reviews, caller)
+
+
+def waiting_of(reviews: BlindReviews, caller: Caller) -> frozenset[SessionKey]:
+    """Return the same where there is no request."""
+    return reviews.waiting_for({caller.name}) if sees_texts(caller) else frozenset()
+
+
+def person_of(stores: Stores, caller: Caller, today: date) -> str:
+    """Return the person id of a caller: of an email address, whose it is by the identities.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    name = caller.name
+    if "@" not in name:
+        return name
+    sent = SentIds(None, today, email=name, user_id=None, account_id=None, host_user=None)
+    return IdentityStore(stores.ledger).current().person_of(sent) or name
+
+
+def is_person(person_id: str | None, person: str) -> bool:
+    """Return True if an id of sessions is that of a person."""
+    if person_id is None or "@" not in person_id:  # ids may differ in case alone
+        return person_id == person
+    return person_id.lower() == person.lower()
 
 
 def find_window(

@@ -87,6 +87,12 @@ class ServiceSettings(BaseSettings):
         gt=0,
         description="size from which a file of received telemetry is followed by a new one",
     )
+    mcp_key: SecretStr | None = Field(
+        default=None,
+        description="key (`keys create`) whose rights `evaluation-pipelines mcp` has. Needed once "
+        "there are keys",
+        repr=False,
+    )
     service_scoring: Literal["service", "dagster"] = Field(
         default="service",
         description="who scores requests over HTTP: `service`, at once, or `dagster`, within a "

@@ -96,7 +96,7 @@ def agent_trend(
     every = ranges.get(ALL_DAYS)
     has_no_days = query.first_date is None and query.last_date is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
-    choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
+    choices = usual_days(today) if days == every else ((days.ends, days.before.ends),)
     (name, *_), owner = {name for _, name in agents}, agents[0][0] if len(agents) == 1 else None
     if days == every:  # what the page of all agents has, too
         changes = usual_changes(visit)
@@ -125,10 +125,11 @@ def usual_changes(visit: Visit) -> AgentChanges | None:
     """Return the changes of all agents that are shown; ``None`` while they are being computed."""
     today = visit.installation.clock().date()
     owner = visit.caller.organization or visit.frame.chosen
-    return _changes(visit, AgentTimes(owner, None, _usual(today), visit.waiting))
+    return _changes(visit, AgentTimes(owner, None, usual_days(today), visit.waiting))
 
 
-def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
+def usual_days(today: date) -> tuple[tuple[Days, Days], ...]:
+    """Return the recent days that are compared with as many before, by preference."""
     recent = [DayRange.before_day(today, length) for length in _LENGTHS]
     return tuple((each.ends, each.before.ends) for each in recent)
 

@@ -23,8 +23,6 @@ from evaluation_pipelines.attention.page_address import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.sanitize import ShownTexts, shown_texts
-from evaluation_pipelines.people.domain.identities import SentIds
-from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
@@ -41,7 +39,9 @@ from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import (
     hidden_from,
+    is_person,
     organization_of,
+    person_of,
     sees_texts,
     waiting_for,
 )
@@ -273,18 +273,11 @@ class Visit:
 
     def is_own(self, person_id: str | None) -> bool:
         """Return True if a person is the visitor, by the name of the key or of the proxy's user."""
-        if person_id is None or "@" not in person_id:  # ids may differ in case alone
-            return person_id == self._person
-        return person_id.lower() == self._person.lower()
+        return is_person(person_id, self._person)
 
     @cached_property
     def _person(self) -> str:
-        """The person id of the visitor: of an email address, whose it is by the identities."""
-        name, today = self.caller.name, self.installation.clock().date()
-        if "@" not in name:
-            return name
-        sent = SentIds(None, today, email=name, user_id=None, account_id=None, host_user=None)
-        return IdentityStore(self.stores.ledger).current().person_of(sent) or name
+        return person_of(self.stores, self.caller, self.installation.clock().date())
 
     @cached_property
     def waiting(self) -> frozenset[SessionKey]:
