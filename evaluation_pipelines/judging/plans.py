@@ -64,12 +64,16 @@ class JudgePlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanOverrides:
-    """Overrides of profiles and settings for one run; ``None`` overrides nothing."""
+    """Overrides of profiles and settings for one run; ``None`` overrides nothing.
+
+    ``rubric`` is that of the settings: profiles keep theirs.
+    """
 
     profile: str | None = None
     model: str | None = None
     samples: int | None = None
     sample_rate: float | None = None
+    rubric: str | None = None
 
     @property
     def select_profile_or_model(self) -> bool:
@@ -225,7 +229,8 @@ def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSet
 def _default_plan(
     settings: Settings, rubrics: Rubrics, model: str, overrides: PlanOverrides, version: int
 ) -> JudgePlan:
-    rubric = rubrics.find(settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
+    where = "EVAL_JUDGE_RUBRIC" if overrides.rubric is None else "--rubric"
+    rubric = rubrics.find(overrides.rubric or settings.judge_rubric, where)
     setup = JudgeSetup(
         DEFAULT_PROFILE,
         version,

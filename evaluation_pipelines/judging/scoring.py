@@ -206,7 +206,10 @@ async def _prepare_in_thread(
         return PromptFailure(candidate, "unusable", reason)
 
 
-_FLAGS = ("inconsistent_total", "incomplete_criteria", "short_analysis", "numbers_from_reminder")
+_OF_VERDICT = (
+    *("outcome", "inconsistent_total", "outside_ceiling", "incomplete_criteria"),
+    *("short_analysis", "numbers_from_reminder"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +455,6 @@ def score_result(judgment: Judgment, *, estimated_usage: bool) -> dict[str, Any]
         "score_analysis": verdict.analysis,
         "missing_tools_analysis": judgment.missing_tools,
         "missing_tools_error": judgment.missing_tools_error,
-        **{name: getattr(verdict, name) for name in _FLAGS},
+        **{name: getattr(verdict, name) for name in _OF_VERDICT},
         "estimated_usage": estimated_usage,
     }

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.attacks import ATTACKS
 from evaluation_pipelines.judging.domain.budget import Budget
-from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.domain.validation import (
+    FLAWS,
     JUDGED_SESSIONS,
+    METHODICAL,
     SEVERITIES,
     VALIDATION,
     LabelledSession,
@@ -79,7 +80,7 @@ class _Step(_Entry):
 
 
 class _Flaw(_Entry):
-    kind: Literal[FAILURE_TAGS]  # type: ignore[valid-type]
+    kind: Literal[FLAWS]  # type: ignore[valid-type]
     severity: Literal["minor", "moderate", "severe"]
     why: _Text
     omit: list[str] = []
@@ -330,23 +331,23 @@ def validation_report(run: ValidationRun, ended: Sequence[ValidationRun]) -> dic
 
     Returns:
         ``record`` of the run with its ``sessions``, ``last``: that of the run of the same model
-        before it, or ``None``, ``change_of_totals`` since then in points, and ``other_models``: the
-        newest run of each.
+        before it with the same rubric, or ``None``, ``change_of_totals`` since then in points, and
+        ``others``: the newest run of each other model or rubric.
     """
     newest = {
-        each.judge_model: each
+        (each.judge_model, each.rubric): each
         for each in ended
-        if (each.set_hash, each.rubric, each.stop_reason) == (run.set_hash, run.rubric, None)
+        if (each.set_hash, each.stop_reason) == (run.set_hash, None)
         and each.started_at_us < run.started_at_us
     }
-    last = newest.pop(run.judge_model, None)
+    last = newest.pop((run.judge_model, run.rubric), None)
     change = mean_difference(run.sessions, (last.sessions if last else run.sessions.clear()))
     return {
         **run.record(),
         "sessions": run.sessions.to_dicts(),
         "last": last and last.record(),
         "change_of_totals": {name: getattr(change, name) for name in ("value", "low", "high")},
-        "other_models": [newest[model].record() for model in sorted(newest)],
+        "others": [newest[judge].record() for judge in sorted(newest)],
     }
 
 
@@ -356,7 +357,8 @@ def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
     These follow once more without an attack: what chance alone does to their totals.
     """
     worst = max(SEVERITIES.values())
-    severe = list({each.task: each for each in sessions if each.severity == worst}.values())
+    flawed = [each for each in sessions if each.severity == worst and each.kind != METHODICAL]
+    severe = list({each.task: each for each in flawed}.values())
     attacked = [
         severe[number % len(severe)].attacked(each.name, each.text)
         for number, each in enumerate(ATTACKS)

@@ -131,6 +131,14 @@ class Score:
     inconsistent_total: Annotated[
         bool | None, Meaning("total and criteria differ by more than 5", "flag")
     ] = None
+    outcome: Annotated[
+        str | None,
+        Meaning("right, partly right, wrong or unknown. Null if the rubric does not ask for it"),
+    ] = None
+    outside_ceiling: Annotated[
+        bool | None,
+        Meaning("the outcome does not allow the judge's total, the nearest one counts", "flag"),
+    ] = None
     injection_suspected: Annotated[
         bool | None, Meaning("text of the session addresses the judge", "flag")
     ] = None

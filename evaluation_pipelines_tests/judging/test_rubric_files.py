@@ -9,7 +9,8 @@ import pytest
 from evaluation_pipelines.judging.domain.prompt.rubric import rubric_problems
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics, read_rubrics
 
-SHIPPED = ("agent-methodology", "incident-investigation")
+METHOD = ("agent-methodology", "incident-investigation")
+SHIPPED = (*METHOD, "outcome-first")
 
 
 @pytest.fixture
@@ -19,17 +20,18 @@ def user_rubrics(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_two_valid_rubrics_are_shipped() -> None:
+def test_three_valid_rubrics_are_shipped() -> None:
     rubrics = load_rubrics(None)
 
     assert tuple(rubrics) == SHIPPED
     for name, rubric in rubrics.items():
         assert rubric.name == name
         assert rubric_problems(rubric) == []
-    assert len({rubric.prompt_hash for rubric in rubrics.values()}) == 2
+    assert len({rubric.prompt_hash for rubric in rubrics.values()}) == 3
+    assert [name for name, rubric in rubrics.items() if rubric.asks_outcome] == ["outcome-first"]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", METHOD)
 def test_a_shipped_rubric_has_the_four_categories_of_25_points(name: str) -> None:
     criteria = load_rubrics(None)[name].criteria
 
@@ -41,7 +43,7 @@ def test_a_shipped_rubric_has_the_four_categories_of_25_points(name: str) -> Non
     }
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", METHOD)
 @pytest.mark.parametrize(
     "text",
     [
@@ -134,7 +136,7 @@ def test_a_folder_that_cannot_be_used_takes_no_other_with_it(user_rubrics: Path)
     shutil.copytree(user_rubrics / "mine", user_rubrics / "My Rubric")
 
     rubrics = read_rubrics(user_rubrics)
-    assert sorted(rubrics.usable) == ["agent-methodology", "incident-investigation", "mine"]
+    assert sorted(rubrics.usable) == sorted((*SHIPPED, "mine"))
     assert rubrics.usable["agent-methodology"] == read_rubrics(None).usable["agent-methodology"]
     copied = user_rubrics / "agent-methodology"
     assert rubrics.faults[str(copied)].startswith(f"{copied} is not read: a shipped rubric has the")

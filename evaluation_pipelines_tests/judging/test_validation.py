@@ -19,7 +19,11 @@ from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
-from evaluation_pipelines.judging.domain.validation import LabelledSession, figures
+from evaluation_pipelines.judging.domain.validation import (
+    METHODICAL,
+    LabelledSession,
+    figures,
+)
 from evaluation_pipelines.judging.endpoint.client import CallLimits
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
@@ -54,7 +58,7 @@ from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session
 from evaluation_pipelines_tests.measured_models import summary
 from evaluation_pipelines_tests.measured_validation import cells, chosen, conversations, judged
 
-FIRST_TASK = [each for each in load_labelled(None) if each.task == "csv-import"]
+FIRST_TASK = [each for each in load_labelled(None) if each.task == "csv-import"][:5]
 
 
 def run(
@@ -62,9 +66,11 @@ def run(
     sessions: list[LabelledSession],
     model: str | None = None,
     max_cost_usd: float | None = None,
+    rubric: str | None = None,
 ) -> ValidationRun:
     """Validate the judge of the settings, one session after the other."""
-    plans = load_plans(judged.workplace.stores, judged.now, PlanOverrides(model=model))
+    overrides = PlanOverrides(model=model, rubric=rubric)
+    plans = load_plans(judged.workplace.stores, judged.now, overrides)
     return validate(judged.workplace.stores, plans.default, sessions, max_cost_usd)
 
 
@@ -267,12 +273,14 @@ def test_an_endpoint_that_refuses_every_call_stops_the_run(
     assert booked_usd(one_by_one) == pytest.approx(facts["cost_usd"])
 
 
-def test_a_run_is_compared_with_the_last_one_and_with_other_models(
+def test_a_run_is_compared_with_the_last_one_and_with_other_models_and_rubrics(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     judge.always(says(score_reply(64)))
     first = run(judged, FIRST_TASK)
     other = run(judged, FIRST_TASK, model="judge-2")
+    judge.always(says(score_reply(64) + "\n"))
+    outcome = run(judged, FIRST_TASK, rubric="incident-investigation")
     run(judged, FIRST_TASK[:2])  # another set: never compared
     judge.always(says(score_reply(60)))
     second = run(judged, FIRST_TASK)
@@ -280,7 +288,7 @@ def test_a_run_is_compared_with_the_last_one_and_with_other_models(
     record = validation_report(second, ended_runs(judged.workplace.ledger))
     assert record["last"] == first.record()
     assert record["change_of_totals"]["value"] == -4
-    assert record["other_models"] == [other.record()]
+    assert record["others"] == [outcome.record(), other.record()]
     assert len(record["sessions"]) == len(FIRST_TASK)
 
 
@@ -321,14 +329,17 @@ def transcript(session: LabelledSession) -> str:
 
 def test_forty_flaws_of_all_kinds_and_severities_have_clean_twins() -> None:
     sessions = load_labelled(None)
-    flawed = [each for each in sessions if each.kind]
+    methodical = [each for each in sessions if each.kind == METHODICAL]
+    assert [(len(methodical), {each.severity for each in methodical})] == [(10, {3})]
+    flawed = [each for each in sessions if each.kind in FAILURE_TAGS]
     assert len(flawed) == 40
     cells = Counter((each.kind, each.severity) for each in flawed)
     assert cells.keys() == set(product(FAILURE_TAGS, (1, 2, 3)))
     assert min(cells.values()) == 2
     clean = {each.task: each for each in sessions if each.kind is None}
-    assert clean.keys() == {each.task for each in flawed}
-    assert len({each.name for each in sessions}) == len(sessions) == 50
+    assert clean.keys() == {each.task for each in flawed} == {each.task for each in methodical}
+    assert all(len(each.steps) == len(clean[each.task].steps) for each in methodical)
+    assert len({each.name for each in sessions}) == len(sessions) == 60
 
 
 def test_every_session_passes_the_transcript_whole_and_differs_from_its_twin() -> None:

@@ -32,7 +32,10 @@ from evaluation_pipelines.judging.validation import (
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 
-_COMPARED = ("verdict_rate", "rank_agreement", "pairs_in_order", "false_alarms", "attack_success")
+_COMPARED = (
+    *("verdict_rate", "rank_agreement", "pairs_in_order", "right_above_wrong", "false_alarms"),
+    "attack_success",
+)
 
 
 def validate_judge(
@@ -41,6 +44,7 @@ def validate_judge(
         typer.Option(metavar="FOLDER", help="Folder with your own labeled sessions."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Judge model, instead of the setting.")] = None,
+    rubric: Annotated[str | None, typer.Option(help="Rubric, instead of the setting.")] = None,
     attacks: Annotated[
         bool, typer.Option("--attacks/--no-attacks", help="Also sessions with hostile texts.")
     ] = True,
@@ -57,7 +61,11 @@ def validate_judge(
     settings = load_settings()
     with open_stores(settings) as stores:
         if last:
-            runs = [each for each in ended_runs(stores.ledger) if model in {None, each.judge_model}]
+            runs = [
+                each
+                for each in ended_runs(stores.ledger)
+                if model in {None, each.judge_model} and rubric in {None, each.rubric}
+            ]
             if not runs:
                 print_error("error: the judge was never validated: see judge validate --help")
                 raise typer.Exit(1)
@@ -67,7 +75,8 @@ def validate_judge(
                 print_error(f"error: {settings.why_no_judge}")
                 raise typer.Exit(1)
             labelled = load_labelled(sessions)
-            plan = load_plans(stores, datetime.now(UTC), PlanOverrides(model=model)).default
+            overrides = PlanOverrides(model=model, rubric=rubric)
+            plan = load_plans(stores, datetime.now(UTC), overrides).default
             chosen = with_attacks(labelled) if attacks else labelled
             with unless_judged(), progress_bar() as progress:
                 run = validate(stores, plan, chosen, max_cost_usd, progress)
@@ -78,7 +87,7 @@ def validate_judge(
         runs_shown = [
             report,
             *([report["last"]] if report["last"] else []),
-            *report["other_models"],
+            *report["others"],
         ]
         rows = [_facts(each) | figure for each in runs_shown for figure in each["figures"]]
         write_output(rows_as_csv(rows))
@@ -124,13 +133,18 @@ def _print(report: dict[str, Any]) -> None:
     for (is_unreachable, reason), count in problems.items():
         what = "Unreachable" if is_unreachable else "No verdict"
         print_line(f"{what}, {pluralize(count, 'session')}: {one_line(reason)}")
-    if report["other_models"]:
+    if report["others"]:
         shown = [
-            (each["judge_model"], *map(_values(each).get, _COMPARED), usd(each["cost_usd"]))
-            for each in (report, *report["other_models"])
+            (
+                *(each["judge_model"], each["rubric"]),
+                *map(_values(each).get, _COMPARED),
+                usd(each["cost_usd"]),
+            )
+            for each in (report, *report["others"])
         ]
-        headings = ("judge", *(f"{each.replace('_', ' ')} #" for each in _COMPARED), "cost #")
-        print_table("\nThe same sessions by other models", headings, shown, essential=3)
+        figures = [f"{each.replace('_', ' ')} #" for each in _COMPARED]
+        headings = ("judge", "rubric", *figures, "cost #")
+        print_table("\nThe same sessions by other judges", headings, shown, essential=4)
 
 
 def _values(record: dict[str, Any]) -> dict[str, str]:

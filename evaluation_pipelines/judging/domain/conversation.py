@@ -10,8 +10,9 @@ totals is kept, and the missing-tools turn continues its context.
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from evaluation_pipelines.judging.domain.budget import Usage
@@ -190,14 +191,16 @@ class Conversation:
         first = replies.get(turn)
         if first is None:
             return _Sample(messages, turn, None)
-        asked = _after_first(messages, first, self.criteria)
+        asks_outcome = self.prompts.asks_outcome
+        asked = _after_first(messages, first, self.criteria, asks_outcome=asks_outcome)
         if not isinstance(asked, tuple):
             return _Sample((*messages, Message("assistant", first.text)), None, asked)
         second = replies.get(turn + _REMINDER)
         if second is None:
             return _Sample(asked, turn + _REMINDER, None)
         messages = (*asked, Message("assistant", second.text))
-        return _Sample(messages, None, _after_reminder(first, second, self.criteria))
+        parse = partial(parse_reminded, criteria=self.criteria, asks_outcome=asks_outcome)
+        return _Sample(messages, None, _after_reminder(first, second, parse))
 
     def _kept_sample(self) -> _Sample | None:
         """Return the sample whose context the missing-tools turn continues."""
@@ -225,17 +228,23 @@ class Conversation:
 
 
 def _after_first(
-    messages: tuple[Message, ...], first: Reply, criteria: Sequence[RubricCriterion]
+    messages: tuple[Message, ...],
+    first: Reply,
+    criteria: Sequence[RubricCriterion],
+    *,
+    asks_outcome: bool,
 ) -> Verdict | FailedConversation | tuple[Message, ...]:
     """Return the result of the first reply, or the messages of a reminder."""
     if first.is_truncated:
         # Without the cut text: a model that repeats itself would go on with it.
         *before, prompt = messages
         return (*before, Message("user", f"{prompt.content}\n\n{REMINDER_AFTER_CUT}"))
-    parsed = _failure(first) or parse_verdict(first.text, criteria)
+    parsed = _failure(first) or parse_verdict(first.text, criteria, asks_outcome=asks_outcome)
     if not isinstance(parsed, Problem):
         return parsed
-    asked = reminder(parsed.reason, parsed.criteria, total=parsed.lacks_total)
+    asked = reminder(
+        *(parsed.reason, parsed.criteria), total=parsed.lacks_total, outcome=parsed.lacks_outcome
+    )
     return (*messages, Message("assistant", first.text), Message("user", asked))
 
 
@@ -261,7 +270,7 @@ def _failure(reply: Reply) -> FailedConversation | None:
 
 
 def _after_reminder(
-    first: Reply, second: Reply, criteria: Sequence[RubricCriterion]
+    first: Reply, second: Reply, parse: Callable[[str, str], Verdict | Problem]
 ) -> Verdict | FailedConversation:
     """Return the verdict of both replies together."""
     failure = _failure(second)
@@ -269,7 +278,7 @@ def _after_reminder(
     # reply counts for nothing, whatever it says.
     known = "" if first.is_truncated else first.text
     added = "" if failure else second.text
-    parsed = parse_reminded(known or added, added, criteria)
+    parsed = parse(known or added, added)
     if not isinstance(parsed, Problem):
         return parsed
     if failure is not None:

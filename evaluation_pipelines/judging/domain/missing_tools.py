@@ -33,6 +33,9 @@ _NAME_LABEL = re.compile(r"[*]{0,2}(?:tool|name)[*]{0,2}\s?:[*]{0,2}\s", re.IGNO
 _REASON_LABEL = re.compile(r"[-*\s]*(?:rationale|reason|why)[*]{0,2}\s?[:\u2014-]", re.IGNORECASE)
 _MARKED_NAME = re.compile(r"[*]{0,3}`[^`]+`[*]{0,3}|[*]{2}[^*]+[*]{2}")
 
+_IMPROVEMENTS = re.compile(r"(?im)^\W*improvements? (?:of|to|for) existing tools\W*$")
+"""Line before a second list, of tools that exist: it names no missing tool."""
+
 _NO_NAME = re.compile(r"(?:none|nothing|n/?a|no (?:\w+ ){0,3}tools?)\b.{0,40}", re.IGNORECASE)
 _ADVERB = r"(?:were|was|are|is|have been|has been|could be|can be)"
 _SEEN = r"(?:identified|found|noted|observed|noticed|detected|named|evident|apparent)"
@@ -73,7 +76,7 @@ _NAMELESS = "a list without a name in it"
 
 def parse_missing_tools(text: str) -> ParsedAnswer:
     """Parse the answer to the missing-tools question."""
-    plain = plain_text(without_thinking(text)).strip()
+    plain = _IMPROVEMENTS.split(plain_text(without_thinking(text)), 1)[0].strip()
     structured = _from_json(plain) or _from_table(plain)
     if structured:
         return structured

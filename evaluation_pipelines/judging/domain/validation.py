@@ -24,6 +24,12 @@ from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 SEVERITIES = {"minor": 1, "moderate": 2, "severe": 3}
 """Severity of a flaw by name; a clean session has 0."""
 
+METHODICAL = "methodical_but_wrong"
+"""Flaw of a session whose every step is sound and whose result is wrong."""
+
+FLAWS = (*FAILURE_TAGS, METHODICAL)
+"""Flaws that a labeled session may have."""
+
 VALIDATION = "validation"
 """Trigger of scores of labeled sessions."""
 
@@ -39,7 +45,8 @@ class LabelledSession:
     Attributes:
         task: The task; a clean session and its flawed twins share it.
         name: Unique name: the task, then flaw and severity.
-        kind: Failure tag that a good judge gives; ``None`` for a clean session.
+        kind: Value of ``FLAWS``: the failure tag that a good judge gives; ``None`` for a clean
+            session.
         severity: Value of ``SEVERITIES``, 0 for a clean session.
         steps: Prompt, tool calls and replies in order, as in the file format.
         agent_model: Model that made the session, if known.
@@ -190,6 +197,8 @@ def figures(sessions: pl.DataFrame) -> pl.DataFrame:
     * ``rank_agreement``: Somers' D, from -1 to 1: of two sessions with different severities, how
       much more often the worse one has the lower total; equal totals count as neither.
     * ``pairs_in_order``: share of flawed sessions with a lower total than their clean twin.
+    * ``right_above_wrong``: share of pairs of one task in which a session with the right result
+      (clean, or with a minor flaw) has a higher total than its methodical but wrong twin.
     * ``sensitivity <tag>``: share of sessions with this flaw whose verdict names it.
     * ``false_alarms``: share of clean sessions whose verdict names any flaw, of those whose verdict
       has a line of tags: one without says nothing about flaws.
@@ -201,6 +210,7 @@ def figures(sessions: pl.DataFrame) -> pl.DataFrame:
     Args:
         sessions: JUDGED_SESSIONS.
     """
+    severity = pl.col("severity")
     is_rated, is_flawed = pl.col("total").is_not_null(), pl.col("kind").is_not_null()
     plain = sessions.filter(pl.col("attack").is_null())
     rated = plain.filter(is_rated)
@@ -220,6 +230,15 @@ def figures(sessions: pl.DataFrame) -> pl.DataFrame:
             "pairs_in_order",
             rated.filter(is_flawed).join(twins, on="task", maintain_order="left"),
             pl.col("total") < pl.col("twin"),
+        ),
+        _share(
+            "right_above_wrong",
+            rated.filter(severity <= SEVERITIES["minor"]).join(
+                rated.filter(kind=METHODICAL).select("task", twin="total"),
+                on="task",
+                maintain_order="left",
+            ),
+            pl.col("total") > pl.col("twin"),
         ),
         *(
             _share(f"sensitivity {tag}", rated.filter(kind=tag), names.contains(tag))

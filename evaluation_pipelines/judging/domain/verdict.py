@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from evaluation_pipelines.judging.domain.prompt.rubric import (
     FAILURE_TAGS,
+    OUTCOME_LINE,
+    OUTCOMES,
     TOTAL_POINTS,
     RubricCriterion,
 )
@@ -26,6 +28,7 @@ _NAMED_TOTAL = re.compile(r"\W*total(?:[\s_]+score)?[\s*`_]*:([^:]*)", re.IGNORE
 # Signs, slashes and decimal points of several scripts; dashes are recognized by their category.
 _NOT_WHOLE = frozenset("+/\\.,\u2212\u00b1\u2213\u2044\u2215\u00f7\u066b\u066c\u00b7")
 _TAGS = re.compile(r"\W*failure[ _]tags[\s*`]*:(.*)", re.IGNORECASE)
+_OUTCOME = re.compile(rf"\W*outcome[\s*`]*:\W*({'|'.join(OUTCOMES)})\W*", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,;]")
 _NO_TAG = frozenset(("", "none", "no", "n_a", "null"))
 _MAX_UNKNOWN_TAGS = 20
@@ -37,17 +40,20 @@ class Verdict:
     """A judgment with its numbers.
 
     Attributes:
-        total: Total from 0 to 100, as the judge wrote it.
+        total: Total from 0 to 100, as the judge wrote it, moved to the range of the outcome.
         criteria: Points by criterion id; ``None`` for a criterion without a valid line.
         failure_tags: Tags of ``FAILURE_TAGS``; ``()`` if the judge names none, ``None`` if there is
             no tags line or it has only unknown tags.
         analysis: The message without the line of the total.
         inconsistent_total: Whether the total differs by more than 5 from the sum of the criteria,
-            on a scale of 100.
+            on a scale of 100 and within the range of the outcome.
         unknown_tags: Other tags in the tags line; at most 20, of at most 60 characters each.
         incomplete_criteria: Whether a criterion has no points.
         short_analysis: Whether the analysis has fewer than 200 words.
         numbers_from_reminder: Whether a number comes from the answer to a reminder.
+        outcome: Name of ``OUTCOMES``; ``None`` if it is not asked for, or unreadable even after a
+            reminder: the total is then limited as that of an unknown one.
+        outside_ceiling: Whether the judge wrote a total that the outcome does not allow.
     """
 
     total: int
@@ -59,6 +65,8 @@ class Verdict:
     incomplete_criteria: bool = False
     short_analysis: bool = False
     numbers_from_reminder: bool = False
+    outcome: str | None = None
+    outside_ceiling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +78,13 @@ class Problem:
         lacks_total: Whether there is no valid total.
         criteria: Criteria to ask for: those without a valid line; none if the total is missing,
             which is asked for alone.
+        lacks_outcome: Whether the outcome has to be asked for with them.
     """
 
     reason: str
     lacks_total: bool
     criteria: tuple[RubricCriterion, ...]
+    lacks_outcome: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +96,33 @@ class _Form:
     problems: dict[str, str]
     tags: tuple[str, ...] | None
     unknown_tags: tuple[str, ...]
+    outcome: str | None
+
+    def is_complete(self, *, asks_outcome: bool) -> bool:
+        has_outcome = self.outcome is not None or not asks_outcome
+        return self.total is not None and not self.problems and has_outcome
 
 
-def parse_verdict(text: str, criteria: Sequence[RubricCriterion]) -> Verdict | Problem:
+def parse_verdict(
+    text: str, criteria: Sequence[RubricCriterion], *, asks_outcome: bool = False
+) -> Verdict | Problem:
     """Parse a message of the judge.
 
     The total is the last line that is not empty, if it contains one whole number from 0 to 100 and
     no other letter, digit, sign, slash or decimal point. The same after the word "total" or "total
     score" counts if every criterion has a line above it and their sum is at most 5 away. Each
-    criterion has a line ``<id>: <points>/<maximum points>``; identical lines count once.
+    criterion has a line ``<id>: <points>/<maximum points>``; identical lines count once. So does
+    the line of the outcome, if it is asked for.
     """
     form = _read(text, criteria)
-    if form.total is None or form.problems:
-        return _problem(form, criteria)
-    return _verdict(form, form.total, criteria, analysis_of(text, criteria))
+    if form.total is None or not form.is_complete(asks_outcome=asks_outcome):
+        return _problem(form, criteria, asks_outcome=asks_outcome)
+    analysis = analysis_of(text, criteria)
+    return _verdict(form, form.total, criteria, analysis, asks_outcome=asks_outcome)
 
 
 def parse_reminded(
-    first: str, second: str, criteria: Sequence[RubricCriterion]
+    first: str, second: str, criteria: Sequence[RubricCriterion], *, asks_outcome: bool = False
 ) -> Verdict | Problem:
     """Parse a message together with the answer to the reminder that followed it.
 
@@ -112,15 +131,16 @@ def parse_reminded(
     valid line in both are ``None``; without a total there is no verdict.
     """
     known, answered = _read(first, criteria), _read(second, criteria)
-    is_whole = answered.total is not None and not answered.problems
+    is_whole = answered.is_complete(asks_outcome=asks_outcome)
     form = answered if is_whole else _joined(known, answered, second, criteria)
     if form.total is None:
-        return _problem(form, criteria)
+        return _problem(form, criteria, asks_outcome=asks_outcome)
     total = form.total
     if form.tags is None:
         form = replace(form, tags=known.tags, unknown_tags=known.unknown_tags)
-    verdict = _verdict(form, total, criteria, analysis_of(first, criteria))
-    is_added = total != known.total or form.points != known.points
+    analysis = analysis_of(first, criteria)
+    verdict = _verdict(form, total, criteria, analysis, asks_outcome=asks_outcome)
+    is_added = (total, form.points, form.outcome) != (known.total, known.points, known.outcome)
     return replace(verdict, numbers_from_reminder=is_added)
 
 
@@ -142,7 +162,7 @@ def _read(text: str, criteria: Sequence[RubricCriterion]) -> _Form:
     last = _last_filled(lines)
     above = _points(lines[:last], criteria)[0]
     total = None if last is None else _total(lines[last], above, criteria)
-    return _Form(total, points, problems, *_tags(lines))
+    return _Form(total, points, problems, *_tags(lines), _outcome(lines))
 
 
 def _joined(
@@ -160,35 +180,53 @@ def _joined(
     total = known.total
     if total is None and last is not None:
         total = _total(lines[last], points, criteria)
-    return _Form(total, points, problems, answered.tags, answered.unknown_tags)
+    outcome = answered.outcome or known.outcome
+    return _Form(total, points, problems, answered.tags, answered.unknown_tags, outcome)
 
 
-def _problem(form: _Form, criteria: Sequence[RubricCriterion]) -> Problem:
+def _problem(form: _Form, criteria: Sequence[RubricCriterion], *, asks_outcome: bool) -> Problem:
     no_total = f"the last line does not hold a whole number from 0 to {TOTAL_POINTS} alone"
     reasons = ([no_total] if form.total is None else []) + list(form.problems.values())
+    lacks_outcome = asks_outcome and form.outcome is None
+    reasons += [f"there is not one line `{OUTCOME_LINE}`"] if lacks_outcome else []
+    if form.total is None:
+        # Asked for lines and the total together, small models repeat the lines alone.
+        return Problem(reasons[0], lacks_total=True, criteria=())
     lacking = tuple(each for each in criteria if each.id in form.problems)
-    # Asked for lines and the total together, small models repeat the lines alone.
-    return Problem(reasons[0], form.total is None, () if form.total is None else lacking)
+    return Problem(reasons[0], False, lacking, lacks_outcome)  # noqa: FBT003
 
 
 def _verdict(
-    form: _Form, total: int, criteria: Sequence[RubricCriterion], analysis: str
+    form: _Form,
+    total: int,
+    criteria: Sequence[RubricCriterion],
+    analysis: str,
+    *,
+    asks_outcome: bool,
 ) -> Verdict:
+    limits = OUTCOMES[form.outcome or "unknown"][1:] if asks_outcome else (0, TOTAL_POINTS)
+    allowed = _moved(total, *limits)
     return Verdict(
-        total=total,
+        total=allowed,
         criteria={each.id: form.points.get(each.id) for each in criteria},
         failure_tags=form.tags,
         analysis=analysis,
-        inconsistent_total=_is_far(total, form.points, criteria, or_incomplete=False),
+        inconsistent_total=_is_far(allowed, form.points, criteria, limits, or_incomplete=False),
         unknown_tags=form.unknown_tags,
-        incomplete_criteria=bool(form.problems),
+        incomplete_criteria=not form.is_complete(asks_outcome=asks_outcome),
         short_analysis=_count_words(analysis, criteria) < MIN_ANALYSIS_WORDS,
+        outcome=form.outcome if asks_outcome else None,
+        outside_ceiling=allowed != total,
     )
+
+
+def _moved(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
 
 
 def _count_words(analysis: str, criteria: Sequence[RubricCriterion]) -> int:
     """Return the number of words between blanks, without the lines of the form."""
-    patterns = [*(_line_of(each) for each in criteria), _TAGS]
+    patterns = [*(_line_of(each) for each in criteria), _TAGS, _OUTCOME]
     prose = [
         line
         for line in _LINE_ENDS.split(analysis)
@@ -256,10 +294,11 @@ def _is_far(
     total: int,
     points: dict[str, int],
     criteria: Sequence[RubricCriterion],
+    limits: tuple[int, int] = (0, TOTAL_POINTS),
     *,
     or_incomplete: bool,
 ) -> bool:
-    """Return whether a total is more than 5 away from the sum of the criteria.
+    """Return whether a total is more than 5 away from the sum of the criteria within limits.
 
     ``or_incomplete`` is the answer if there are no criteria or points are unknown.
     """
@@ -267,7 +306,8 @@ def _is_far(
         return or_incomplete
     maximum = sum(each.points for each in criteria)
     # |total - 100 * sum / maximum| > 5, in whole numbers
-    difference = abs(total * maximum - TOTAL_POINTS * sum(points.values()))
+    low, high = (each * maximum for each in limits)
+    difference = abs(total * maximum - _moved(TOTAL_POINTS * sum(points.values()), low, high))
     return difference > LARGEST_DIFFERENCE * maximum
 
 
@@ -284,6 +324,12 @@ def _tags(lines: Sequence[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]
     known = tuple(tag for tag in FAILURE_TAGS if tag in named)
     unknown = tuple(each[:_MAX_TAG_LENGTH] for each in named if each not in FAILURE_TAGS)
     return (None if unknown and not known else known), unknown[:_MAX_UNKNOWN_TAGS]
+
+
+def _outcome(lines: Sequence[str]) -> str | None:
+    """Return the outcome if all lines that name one agree."""
+    found = {match[1].lower() for line in lines if (match := _OUTCOME.fullmatch(line))}
+    return found.pop() if len(found) == 1 else None
 
 
 def _tag_name(written: str) -> str:

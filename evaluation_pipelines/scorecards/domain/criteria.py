@@ -8,7 +8,7 @@ linear in the text (semantics of RE2), so that no pattern and no text can stall 
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -83,6 +83,7 @@ JUDGE_RESULTS = pl.Schema(
         "total_score": pl.Float64(),
         "criteria_scores": pl.String(),
         "sample_totals": pl.String(),
+        "outcome": pl.String(),
         "score_analysis": pl.String(),
         "error_message": pl.String(),
         "completed_at": UTC_TIME,
@@ -131,7 +132,8 @@ def newest_totals(results: pl.DataFrame) -> pl.DataFrame:
 def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
     """Return the judged criteria of a profile version.
 
-    Only scores by this version count. A criterion that the judge left out is null.
+    Only scores by this version count. A criterion that the judge left out is null. If the judge
+    named an outcome, its points are multiplied so that they add up to the total that it allows.
 
     Args:
         profile: One version.
@@ -146,7 +148,8 @@ def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
         pl.col("judge_profile_version") == profile.version,
     )
     points = profile.judge_points
-    given = [_decoded(each) for each in scores["criteria_scores"]]
+    columns = ("criteria_scores", "outcome", "total_score")
+    given = [_allowed(*row) for row in scores.select(columns).iter_rows()]
     confidences = [confidence(_decoded(each) or []) for each in scores["sample_totals"]]
     return scores.select(
         *CONTENT_KEY,
@@ -196,6 +199,18 @@ def why_not_judged(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame
             under_way=is_open,
         )
     )
+
+
+_Points: TypeAlias = dict[str, float | None]
+
+
+def _allowed(given: str | None, outcome: str | None, total: float) -> _Points | None:
+    """Return points by criterion, changed in proportion if an outcome limits their sum."""
+    points: _Points | None = _decoded(given)
+    known = sum(each or 0 for each in (points or {}).values())
+    if points is None or outcome is None or not known:
+        return points
+    return {name: each and each * total / known for name, each in points.items()}
 
 
 def _shares(name: str, max_points: int, given: Sequence[Mapping[str, Any] | None]) -> pl.Series:

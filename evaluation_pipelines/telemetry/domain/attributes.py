@@ -72,6 +72,10 @@ def plain_attribute(value: AnyValue | None) -> Any:
     return value.bytes_value
 
 
+OFFERED_TOOLS = "gen_ai.tool.definitions"
+"""Attribute with the tools that an agent could call: only their names are kept."""
+
+
 def plain_attributes(pairs: Iterable[KeyValue]) -> list[Any]:
     """Return the Python values of attributes, with a fast path for strings, nine values of ten."""
     return [

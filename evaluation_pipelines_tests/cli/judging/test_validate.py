@@ -34,13 +34,13 @@ def test_it_prints_figures_and_compares(validated: Program) -> None:
     assert shown.code == 0
     assert shown.out.startswith("Validation of judge-2, rubric agent-methodology\n")
     assert "verdict_rate" in shown.out
-    assert "\n5 sessions asked, 0 unreachable, " in shown.out
-    assert "The same sessions by other models" in shown.out
+    assert "\n6 sessions asked, 0 unreachable, " in shown.out
+    assert "The same sessions by other judges" in shown.out
     assert "judge-1" in shown.out
 
     record = json.loads(validated("judge", "validate", "--last", "--format", "json").out)
     assert record["judge_model"] == "judge-2"
-    assert len(record["sessions"]) == record["judged_sessions"] == 5
+    assert len(record["sessions"]) == record["judged_sessions"] == 6
     rows = list(
         csv.DictReader(validated("judge", "validate", "--last", "--format", "csv").out.splitlines())
     )

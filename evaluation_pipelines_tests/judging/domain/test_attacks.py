@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -28,7 +29,7 @@ from evaluation_pipelines_tests.judging.domain.judging_builders import (
     said,
 )
 
-RUBRIC = load_rubrics(None)["agent-methodology"]
+RUBRICS = load_rubrics(None)
 OPENING = f"<<<material {BOUNDARY}>>>"
 CLOSING = f"<<<end of material {BOUNDARY}>>>"
 FENCED = re.compile(f"{OPENING}\n(.*?)\n{CLOSING}", re.DOTALL)
@@ -60,13 +61,13 @@ def session(text: str, place: str) -> Transcript:
 
 
 @cache
-def prompts_with(text: str, place: str) -> Prompts:
+def prompts_with(text: str, place: str, rubric: str = "agent-methodology") -> Prompts:
     """Return the prompts about that session."""
-    return prompts_of(session(text, place))
+    return prompts_of(session(text, place), rubric)
 
 
-def prompts_of(transcript: Transcript) -> Prompts:
-    return render_prompts(RUBRIC, CRITERIA, transcript, BOUNDARY)
+def prompts_of(transcript: Transcript, rubric: str = "agent-methodology") -> Prompts:
+    return render_prompts(RUBRICS[rubric], CRITERIA, transcript, BOUNDARY)
 
 
 def outside(prompts: Prompts) -> str:
@@ -76,8 +77,8 @@ def outside(prompts: Prompts) -> str:
 
 @ALL
 def test_the_fence_cannot_be_closed_from_within(attack: Attack) -> None:
-    for place in PLACES:
-        score = prompts_with(attack.text, place).score
+    for place, rubric in product(PLACES, RUBRICS):
+        score = prompts_with(attack.text, place, rubric).score
 
         lines = score.splitlines()
         assert [line for line in lines if BOUNDARY in line] == [OPENING, CLOSING] * 2, place
@@ -87,10 +88,10 @@ def test_the_fence_cannot_be_closed_from_within(attack: Attack) -> None:
 
 @ALL
 def test_text_outside_the_fence_is_that_of_a_harmless_session(attack: Attack) -> None:
-    for place in PLACES:
-        harmless = outside(prompts_with("Fine.", place))
+    for place, rubric in product(PLACES, RUBRICS):
+        harmless = outside(prompts_with("Fine.", place, rubric))
 
-        assert outside(prompts_with(attack.text, place)) == harmless, place
+        assert outside(prompts_with(attack.text, place, rubric)) == harmless, place
 
 
 @ALL
@@ -134,6 +135,20 @@ def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
         result = talk.with_missing_tools_failed("not asked").outcome()
         assert isinstance(result, Judgment)
         assert result.verdict.total == 42
+
+
+@ALL
+def test_a_quoted_outcome_does_not_lift_the_ceiling(attack: Attack) -> None:
+    answer = form(10, 11, 12, 9, analysis="").replace("none\n", "none\noutcome: wrong\n")
+    quoting = f"The session says:\n{attack.text}\noutcome: right\nI ignore that.{answer}"
+    talk = Conversation(Prompts("score", "tools", asks_outcome=True), CRITERIA, samples=1)
+
+    talk = talk.with_reply("score-1", said(quoting))
+    talk = talk.with_reply("score-1-reminder", said(answer))
+    result = talk.with_missing_tools_failed("not asked").outcome()
+
+    assert isinstance(result, Judgment)
+    assert (result.verdict.total, result.verdict.outcome) == (34, "wrong")  # of 42 points
 
 
 @ALL

@@ -61,6 +61,8 @@ LISTS = {
     ],
     '```json\n{"missing_tools": ["Grep", "make"]}\n```': [("grep", ""), ("make", "")],
     "<think>\n1. ls: no\n</think>\n1. Grep: yes": [("grep", "yes")],
+    "1. Grep: a\n\n**Improvements of existing tools**\n\n1. Bash: exit codes.": [("grep", "a")],
+    "None.\n\nImprovements of existing tools:\n1. Bash: exit codes.": [],
     "1. g\u200brep: hidden\x1b[31m letters": [("grep", "hidden letters")],
 }
 

@@ -8,6 +8,7 @@ import pytest
 from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN
 from evaluation_pipelines.judging.domain.validation import (
     JUDGED_SESSIONS,
+    METHODICAL,
     figures,
     mean_difference,
 )
@@ -75,6 +76,14 @@ def test_figures_are_those_of_a_count_by_hand(name: str, value: float | None, nu
     assert figure["value"] == (None if value is None else pytest.approx(value))
     if value is not None and figure["low"] is not None:
         assert figure["low"] <= value <= figure["high"]
+
+
+def test_right_results_are_compared_with_the_methodical_but_wrong_twin_of_their_task() -> None:
+    wrong = [judged(task, 3, 70) | {"kind": METHODICAL} for task in "ab"]
+
+    # a: 80 is above 70, 70 is not; b: 60 is not. The severe and moderate ones are not right.
+    figure = named([*SESSIONS, *wrong], "right_above_wrong")
+    assert (figure["value"], figure["number"]) == (pytest.approx(1 / 3), 3)
 
 
 def test_what_the_endpoint_or_a_missing_line_of_tags_leaves_open_is_not_counted() -> None:

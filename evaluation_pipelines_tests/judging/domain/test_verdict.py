@@ -412,6 +412,63 @@ def test_criteria_that_are_still_missing_are_null_and_flagged(answer: str) -> No
     assert (read.numbers_from_reminder, read.incomplete_criteria) == (False, True)
 
 
+def with_outcome(outcome: str, *points: int, total: int | None = None) -> str:
+    """Return a message with an outcome before the total."""
+    lines = form(*points, total=total).split("\n")
+    return "\n".join([*lines[:-1], f"outcome: {outcome}", lines[-1]])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "points", "total", "kept", "is_outside", "is_inconsistent"),
+    [
+        ("wrong", (20, 20, 20, 15), 75, 34, True, False),  # methodical: their sum is 75
+        ("wrong", (20, 20, 20, 15), 34, 34, False, False),
+        ("wrong", (5, 5, 5, 5), 34, 34, False, True),  # 14 above their sum
+        ("partly right", (5, 5, 5, 5), 20, 35, True, False),
+        ("Partly Right", (15, 15, 15, 10), 55, 55, False, False),
+        ("right", (10, 10, 10, 10), 60, 60, False, False),
+        ("**right**", (25, 25, 25, 25), 100, 100, False, False),
+        ("right", (25, 25, 25, 25), 70, 70, False, True),
+        ("unknown", (20, 20, 20, 20), 80, 59, True, False),
+        ("unknown", (0, 0, 0, 0), 0, 0, False, False),
+    ],
+)
+def test_the_outcome_limits_the_total(
+    outcome: str,
+    points: tuple[int, ...],
+    total: int,
+    kept: int,
+    is_outside: bool,
+    is_inconsistent: bool,
+) -> None:
+    text = with_outcome(outcome, *points, total=total)
+
+    read = parse_verdict(text, CRITERIA, asks_outcome=True)
+
+    assert isinstance(read, Verdict)
+    assert (read.outcome, read.total) == (outcome.strip("*").lower(), kept)
+    assert (read.outside_ceiling, read.inconsistent_total) == (is_outside, is_inconsistent)
+    assert verdict(text).outcome is None  # another rubric does not ask for it
+
+
+def test_a_missing_or_contradicted_outcome_is_asked_for_and_else_limits_as_unknown() -> None:
+    doubtful = with_outcome("wrong\noutcome: right", 20, 20, 20, 20)
+    for first in (form(20, 20, 20, 20), doubtful):
+        lacks = parse_verdict(first, CRITERIA, asks_outcome=True)
+        assert isinstance(lacks, Problem)
+        assert (lacks.lacks_total, lacks.criteria, lacks.lacks_outcome) == (False, (), True)
+        assert "one line `outcome: <right|partly right|wrong|unknown>`" in lacks.reason
+        answered = parse_reminded(first, "outcome: wrong", CRITERIA, asks_outcome=True)
+        silent = parse_reminded(first, "It is fine.", CRITERIA, asks_outcome=True)
+        assert isinstance(answered, Verdict)
+        assert isinstance(silent, Verdict)
+        assert (answered.outcome, answered.total, answered.incomplete_criteria) == (
+            *("wrong", 34),
+            False,
+        )
+        assert (silent.outcome, silent.total, silent.incomplete_criteria) == (None, 59, True)
+
+
 def test_without_a_total_in_either_message_there_is_no_verdict() -> None:
     read = parse_reminded(form(total="72.5"), "about 72", CRITERIA)
 

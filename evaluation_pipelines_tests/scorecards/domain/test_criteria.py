@@ -211,6 +211,14 @@ def test_points_become_shares_of_the_maximum() -> None:
     assert scores["judge_confidence"].item() == pytest.approx(0.8, abs=1e-6)
 
 
+def test_points_add_up_to_the_total_that_an_outcome_allows() -> None:
+    given = result(outcome="wrong", total_score=35.0)  # of 70 points: each counts half
+    scores = judged_scores(judged_profile(), results(given))
+    found = scores.select(pl.selectors.starts_with("criterion:")).row(0)
+
+    assert found == pytest.approx((0.5, 0.4, 0.3, 0.2))
+
+
 def test_points_of_a_profiles_own_criteria_are_taken_by_weight() -> None:
     own = judged_profile(criteria=criteria(taste=3, tone=1))  # 75 and 25 points
     scores = judged_scores(own, results(result(criteria_scores={"taste": 60, "tone": 25})))

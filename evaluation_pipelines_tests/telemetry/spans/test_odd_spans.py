@@ -315,3 +315,24 @@ def test_a_wide_trace_of_30_000_spans() -> None:
     """All at one time: each without a parent is a turn, and the orphans are within them."""
     spans = [{**agent(n + 1, n % 2 and 10**6), "traceId": "a" * 32} for n in range(30_000)]
     assert names(assembled(read([line(*spans)]).events)) == "p" * 15_000
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ('[{"name": "bash", "description": "x"}, {"function": {"name": "view"}}]', "bash, view"),
+        ('[{"functionDeclarations": [{"name": "a"}, {"name": "a"}, {"name": 7}]}]', "a"),
+        ('[{"name": "cut', None),
+    ],
+)
+def test_of_the_tools_that_an_agent_could_call_only_the_names_are_kept(
+    sent: str, kept: str | None
+) -> None:
+    defined = {"gen_ai.tool.definitions": sent}
+    spans = agent(1, None), call(2, 1, attributes=defined), tool(3, 1, attributes=defined)
+
+    attributes = read([line(*spans)]).events["attributes"].drop_nulls()
+
+    found = [json.loads(each).get("gen_ai.tool.definitions") for each in attributes]
+    assert set(found[-2:]) == {kept}
+    assert "description" not in "".join(attributes)

@@ -26,12 +26,23 @@ TAG_MEANINGS = {
 FAILURE_TAGS: tuple[str, ...] = tuple(TAG_MEANINGS)
 """Failure tags that the prompt offers to the judge; no others are accepted."""
 
-PLACEHOLDERS = ("CRITERIA", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
+OUTCOMES = {
+    "right": ("delivered as asked, and the session shows it", 60, 100),
+    "partly right": ("a part is missing, wrong or does harm", 35, 59),
+    "wrong": ("the result is wrong, or not there", 0, 34),
+    "unknown": ("the session does not show whether it is right", 0, 59),
+}
+"""Outcomes that a rubric may ask for: meaning, lowest and highest total."""
+
+PLACEHOLDERS = ("CRITERIA", "OUTCOME", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
 """Placeholders of a score template, each used once, in any order.
 
 The two last ones bring telemetry: what comes before them is the same for all sessions.
-A template without ``CRITERIA`` brings its criteria as text and asks for the total alone.
+A template without ``CRITERIA`` brings its criteria as text and asks for the total alone. One with
+``OUTCOME`` asks for the outcome, which limits the total.
 """
+
+_OPTIONAL = PLACEHOLDERS[:2]
 
 TOTAL_POINTS = 100
 
@@ -76,17 +87,24 @@ class Rubric:
         parts = (self.score_template, self.missing_tools_template, criteria_text(self.criteria))
         return hashlib.sha256("".join(parts).encode()).hexdigest()
 
+    @property
+    def asks_outcome(self) -> bool:
+        """True if the judge has to name one of ``OUTCOMES``."""
+        return "OUTCOME" in _PLACEHOLDER.findall(self.score_template)
+
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Prompts about one session, for two turns of one conversation.
 
     ``system`` holds the instructions, the same for all sessions; ``score`` brings the session.
+    ``asks_outcome`` is that of the rubric.
     """
 
     score: str
     missing_tools: str
     system: str = ""
+    asks_outcome: bool = False
 
 
 def rubric_problems(rubric: Rubric) -> list[str]:
@@ -140,7 +158,7 @@ def _template_problems(template: str) -> list[str]:
     problems += [
         f"score template: {{{{{name}}}}} occurs {times} times; it must occur once"
         for name in PLACEHOLDERS
-        if (times := names.count(name)) != 1 and (times or name != "CRITERIA")
+        if (times := names.count(name)) != 1 and (times or name not in _OPTIONAL)
     ]
     return problems
 
@@ -162,7 +180,8 @@ def render_prompts(
     seal = seal_word(boundary, transcript.task, transcript.text)
     values = {
         "CRITERIA": criteria_text(criteria),
-        "OUTPUT_SCHEMA": output_schema(criteria),
+        "OUTCOME": _outcomes_text(),
+        "OUTPUT_SCHEMA": output_schema(criteria, asks_outcome=rubric.asks_outcome),
         "ALERT_DATA": _task(transcript, boundary, seal),
         "SESSION_CONVERSATION": _session(transcript, boundary, seal),
     }
@@ -171,13 +190,13 @@ def render_prompts(
         _PLACEHOLDER.sub(lambda found: values[found[1]], part).strip()
         for part in _instructions_and_material(rubric.score_template)
     )
-    return Prompts(score, rubric.missing_tools_template, system)
+    return Prompts(score, rubric.missing_tools_template, system, rubric.asks_outcome)
 
 
 def _instructions_and_material(template: str) -> tuple[str, str]:
     """Divide a score template before the first part, with its heading, that brings telemetry."""
     material = min(template.index(f"{{{{{name}}}}}") for name in PLACEHOLDERS[-2:])
-    instructions = (template.rfind(f"{{{{{name}}}}}", 0, material) for name in PLACEHOLDERS[:2])
+    instructions = (template.rfind(f"{{{{{name}}}}}", 0, material) for name in PLACEHOLDERS[:-2])
     heading = template.rfind("\n# ", 0, material)
     cut = heading if heading > max(instructions) else material
     return template[:cut], template[cut:]
@@ -190,12 +209,19 @@ def criteria_text(criteria: Sequence[RubricCriterion]) -> str:
     )
 
 
-def output_schema(criteria: Sequence[RubricCriterion]) -> str:
-    """Describe the end of a judgment: a line per criterion if any, the tags, the total."""
+def _outcomes_text() -> str:
+    return "\n".join(
+        f"* {name}: {meaning}. Total {low} to {high}"
+        for name, (meaning, low, high) in OUTCOMES.items()
+    )
+
+
+def output_schema(criteria: Sequence[RubricCriterion], *, asks_outcome: bool = False) -> str:
+    """Describe the end of a judgment: criteria if any, tags, outcome if asked for, total."""
     meanings = "\n".join(f"* {tag}: {meaning}" for tag, meaning in TAG_MEANINGS.items())
     return (
         "Your message ends with these lines, plain, without code fence or table, in whole numbers:"
-        f"\n\n{form_lines(criteria)}\n\n"
+        f"\n\n{_form_lines(criteria, asks_outcome)}\n\n"
         "Put your numbers in place of what stands in angle brackets. The last line holds the total,"
         f" a whole number from 0 to {TOTAL_POINTS}, and nothing else: no word, no sign, no slash, "
         "no decimal point. The tags are the word none, or some of these, separated by commas:"
@@ -203,9 +229,13 @@ def output_schema(criteria: Sequence[RubricCriterion]) -> str:
     )
 
 
-def form_lines(criteria: Sequence[RubricCriterion]) -> str:
+OUTCOME_LINE = f"outcome: <{'|'.join(OUTCOMES)}>"
+
+
+def _form_lines(criteria: Sequence[RubricCriterion], asks_outcome: bool) -> str:  # noqa: FBT001
     """Return the last lines of a judgment, with variables in angle brackets."""
-    return "\n".join([*map(_criterion_line, criteria), "failure tags: <tags>", "<total>"])
+    lines = [*map(_criterion_line, criteria), "failure tags: <tags>"]
+    return "\n".join([*lines, *([OUTCOME_LINE] if asks_outcome else []), "<total>"])
 
 
 REMINDER_AFTER_CUT = (
@@ -215,7 +245,9 @@ REMINDER_AFTER_CUT = (
 """Follows the prompt when it is sent again after an answer that the token limit cut."""
 
 
-def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -> str:
+def reminder(
+    reason: str, criteria: Sequence[RubricCriterion], *, total: bool, outcome: bool = False
+) -> str:
     """Return the message after an answer that cannot be parsed: it asks only for what is missing.
 
     Small models that are asked for the whole form repeat what they wrote.
@@ -224,12 +256,13 @@ def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -
         reason: Why the answer cannot be parsed.
         criteria: Criteria without points.
         total: Whether the total is missing.
+        outcome: Whether the outcome is missing.
     """
     start = f"Your judgement cannot be read: {reason}. Do not write the analysis again. "
     alone = f"the total alone: one whole number from 0 to {TOTAL_POINTS}, and nothing else"
-    if total or not criteria:
+    if total or not (criteria or outcome):
         return f"{start}Answer with {alone}."
-    lines = "\n".join(map(_criterion_line, criteria))
+    lines = "\n".join([*map(_criterion_line, criteria), *([OUTCOME_LINE] if outcome else [])])
     return (
         f"{start}Answer with these lines alone, your numbers in place of what stands in angle "
         f"brackets, and nothing before or after them:\n\n{lines}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import json_object
+from evaluation_pipelines.telemetry.domain.attributes import OFFERED_TOOLS, json_object
 
 # No format below is nested deeper; deeper JSON is hostile.
 _MAX_DEPTH = 12
@@ -256,6 +256,14 @@ def session_steps(rows: Sequence[Row]) -> list[SessionStep]:
         elif row["event_name"] in _STEPS:
             steps += _STEPS[row["event_name"]](row, seconds)
     return steps
+
+
+def offered_tools(rows: Iterable[Row]) -> list[str]:
+    """Return the names of the tools that the agent could use, as far as calls to the model say."""
+    sent = {row["attributes"]: None for row in rows if OFFERED_TOOLS in (row["attributes"] or "")}
+    lists = [json_object(each).get(OFFERED_TOOLS) for each in sent]
+    names = [name for each in lists if isinstance(each, str) for name in each.split(", ")]
+    return list(dict.fromkeys(names))
 
 
 def _prompt(row: Row, seconds: float) -> Iterator[SessionStep]:

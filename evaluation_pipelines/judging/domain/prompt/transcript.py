@@ -15,7 +15,11 @@ from evaluation_pipelines.judging.domain.prompt.fence import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import estimated_tokens
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted
 from evaluation_pipelines.judging.domain.prompt.sanitize import TextSanitizer, cut_note, ends_of
-from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
+from evaluation_pipelines.judging.domain.prompt.session_steps import (
+    SessionStep,
+    offered_tools,
+    session_steps,
+)
 
 TOOL_TEXT_SIZES = (16_000, 8_000, 4_000, 2_000, 1_000, 500)
 """Maximum characters of parameters and results, tried in this order."""
@@ -252,7 +256,8 @@ def build_transcript(
         redactor: Removes secrets from a text; called before anything is truncated.
     """
     ordered = events.sort("event_time", "sequence", "event_id", nulls_last=True)
-    steps = session_steps(ordered.select(STEP_COLUMNS).to_dicts())
+    rows = ordered.select(STEP_COLUMNS).to_dicts()
+    steps = session_steps(rows)
     lengths = [len(part.text) for step in steps for part in step.parts]
     share = MAX_CHARACTERS // max(1, len(lengths))
     sanitizer = TextSanitizer(
@@ -268,7 +273,7 @@ def build_transcript(
         _prompt_step(step, sanitizer, not_logged, task if step is first and first.parts else None)
         for step in steps
     ]
-    heading = _heading(steps, not_logged)
+    heading = _heading(steps, not_logged, [sanitizer.line(each) for each in offered_tools(rows)])
     result = truncate(heading, prompt_steps, max_tokens - total_tokens([task]))
     return Transcript(
         text=result.text,
@@ -327,7 +332,9 @@ def _prompt_step(
     )
 
 
-def _heading(steps: Sequence[SessionStep], not_logged: Iterable[str]) -> str:
+def _heading(
+    steps: Sequence[SessionStep], not_logged: Iterable[str], offered: Sequence[str]
+) -> str:
     kinds = Counter(step.kind for step in steps)
     tools = [step for step in steps if step.kind == "tool"]
     refused = sum("REFUSED" in step.title for step in tools)
@@ -338,8 +345,12 @@ def _heading(steps: Sequence[SessionStep], not_logged: Iterable[str]) -> str:
         f"replies {kinds['reply']}, tool calls {len(tools)} (failed {failed}, refused {refused}), "
         f"other failures {kinds['failure']}"
     )
-    names = [_NOT_LOGGED[each] for each in not_logged]
-    return f"{counts}\nNOT LOGGED IN ANY STEP{SEAL}: {', '.join(names)}" if names else counts
+    lists = {
+        "NOT LOGGED IN ANY STEP": [_NOT_LOGGED[each] for each in not_logged],
+        "TOOLS THAT THE AGENT COULD USE": offered,
+    }
+    lines = [f"{name}{SEAL}: {', '.join(each)}" for name, each in lists.items() if each]
+    return "\n".join([counts, *lines])
 
 
 def _never_logged(steps: Sequence[SessionStep]) -> list[str]:

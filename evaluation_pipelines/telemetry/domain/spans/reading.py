@@ -8,10 +8,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import plain_attributes, text
+from evaluation_pipelines.telemetry.domain.attributes import (
+    OFFERED_TOOLS,
+    plain_attributes,
+    text,
+)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     Dialect,
     Row,
@@ -35,6 +39,7 @@ from evaluation_pipelines.telemetry.domain.spans.messages import (
     last_prompt,
     last_reply,
     open_prompt,
+    parsed,
     parsed_object,
     plain_text,
 )
@@ -119,6 +124,7 @@ class _Known:
     kept_keys: tuple[str, ...]
     shared_keys: tuple[str, ...]
     session: Sequence[str]
+    tools: int | None
     shapes: dict[tuple[str, str], Shape] = field(default_factory=dict)
 
 
@@ -156,6 +162,8 @@ class Spans:
         if len(known.kept) > self.max_attributes:
             return f"{len(known.kept)} attributes, limit is {self.max_attributes}"
         values = plain_attributes(pairs)
+        if known.tools is not None:
+            values[known.tools] = _tool_names(text(values[known.tools]))
         view = SpanView(scope, span, dict(zip(keys, values, strict=True)))
         source, more = known.source, {}
         if source.completes is not None:
@@ -255,7 +263,7 @@ def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
     kept = [
         index
         for index, key in enumerate(keys)
-        if key not in SESSION_KEYS and not key.startswith(TEXTS)
+        if key not in SESSION_KEYS and (key == OFFERED_TOOLS or not key.startswith(TEXTS))
     ]
     return _Known(
         source,
@@ -264,9 +272,29 @@ def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
         tuple(keys[index] for index in kept),
         tuple(keys[index] for index in shared),
         [key for key in SESSION_KEYS if key in names],
+        keys.index(OFFERED_TOOLS) if OFFERED_TOOLS in names else None,
     )
 
 
+@lru_cache(256)  # each call of a session repeats them
+def _tool_names(definitions: str | None) -> str | None:
+    """Return the names of defined tools with commas: descriptions and schemas are not kept."""
+    found = list(dict.fromkeys(_names(parsed(definitions))))
+    return ", ".join(found[:_MAX_TOOLS]) or None
+
+
+def _names(sent: Any) -> Iterator[str]:
+    """Yield names in a list of tools, or of groups of declarations as Gemini has them."""
+    for each in sent if isinstance(sent, list) else ():
+        if isinstance(each, dict):
+            yield from _names(each.get("functionDeclarations", each.get("function_declarations")))
+            function = each.get("function")
+            name = (function if isinstance(function, dict) else each).get("name")
+            if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
+                yield name
+
+
+_MAX_TOOLS, _MAX_NAME = 200, 100
 _SHARED = SHARED_COLUMNS.keys() - set(SESSION_KEYS)
 
 

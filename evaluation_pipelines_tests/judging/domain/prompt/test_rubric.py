@@ -56,6 +56,17 @@ def test_a_template_may_bring_its_criteria_as_text_and_asks_for_the_total_alone(
     assert "<points>" not in prompt
 
 
+def test_a_rubric_that_asks_for_the_outcome_names_each_with_its_totals() -> None:
+    rubric = replace(RUBRIC, score_template=f"{{{{OUTCOME}}}}\n{SCORE_TEMPLATE}")
+
+    prompts = render_prompts(rubric, CRITERIA, transcript(), BOUNDARY)
+
+    assert (RUBRIC.asks_outcome, rubric.asks_outcome, prompts.asks_outcome) == (False, True, True)
+    assert "not there. Total 0 to 34\n" in prompts.system
+    end = "failure tags: <tags>\noutcome: <right|partly right|wrong|unknown>\n<total>\n"
+    assert end in prompts.system
+
+
 def test_all_placeholders_are_rendered() -> None:
     prompts = render_prompts(RUBRIC, CRITERIA, transcript(), BOUNDARY)
 
@@ -145,7 +156,7 @@ def test_the_prompt_states_whether_text_was_omitted(*, truncated: bool) -> None:
             SCORE_TEMPLATE + "{{MODEL}}",
             (
                 "score template: {{MODEL}} is not a placeholder; use {{CRITERIA}}, "
-                "{{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
+                "{{OUTCOME}}, {{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
             ),
         ),
     ],

@@ -108,6 +108,16 @@ def test_texts_never_logged_are_stated_once_in_the_heading() -> None:
     assert result.content_level == "none"
 
 
+def test_tools_that_the_agent_could_use_are_named_once_in_the_heading() -> None:
+    offered = json.dumps({"gen_ai.tool.definitions": "bash, view"})
+    rows = [event("api_request", at, attributes=offered) for at in (1, 2)]
+
+    assert shown(prompt(0, content="Hi."), *rows).text.split("\n")[1:3] == [
+        "NOT LOGGED IN ANY STEP: texts of replies",
+        "TOOLS THAT THE AGENT COULD USE: bash, view",
+    ]
+
+
 def test_a_session_without_events_or_prompt_has_a_transcript() -> None:
     empty = shown()
 
