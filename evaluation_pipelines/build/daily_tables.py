@@ -56,7 +56,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         engine="duckdb",
         upstream=(AGENT_EVENTS_LANDED.name,),
         preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
-        code_version="4",
+        code_version="5",
         alone=True,
     ),
     DailyTable(
@@ -79,7 +79,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "tools_failed",
             "cost_usd",
         ),
-        code_version="6",
+        code_version="7",
         alone=True,
     ),
     DailyTable(

@@ -78,7 +78,7 @@ _EVENT_COLUMNS = columns(
     ("cost_usd", pl.Float64, "price of the API request"),
     ("cost_source", pl.String, "reported, priced or unknown"),
     ("list_price_usd", pl.Float64, "list price of the API request, null where none is known"),
-    ("input_tokens", pl.Int64, "input tokens, never counting cached ones"),
+    ("input_tokens", pl.Int64, "input tokens without cached ones, all if those are unknown"),
     ("output_tokens", pl.Int64, "output tokens"),
     ("cache_read_tokens", pl.Int64, "input tokens read from the cache"),
     ("cache_creation_tokens", pl.Int64, "input tokens written to the cache"),
@@ -96,6 +96,7 @@ _EVENT_COLUMNS = columns(
     ("parent_span_id", pl.String, "parent of its span"),
     ("span_role", pl.String, "role of the row: call, reply, tool, agent ..."),
     ("span_session_id", pl.String, "session named by the span itself"),
+    ("error_event_id", pl.Binary, "span within the call that has the text of its error"),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),
 )

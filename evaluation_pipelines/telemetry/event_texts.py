@@ -38,7 +38,8 @@ def read_events_with_texts(
         LakeError: A file cannot be read.
     """
     texts = [name for name in columns if name in TEXTS]
-    figures = [name for name in AGENT_EVENTS.schema if name in columns or name in _TEXT_OF]
+    needed = {*columns, *_TEXT_OF, *(["error_event_id"] if "error" in texts else [])}
+    figures = [name for name in AGENT_EVENTS.schema if name in needed]
     events = lake.read(
         AGENT_EVENTS, [day], figures, where if events_where is None else events_where
     )
@@ -61,9 +62,18 @@ def _with_texts(events: pl.LazyFrame, logged: pl.LazyFrame, texts: list[str]) ->
         how="left",
         maintain_order="left",
     )
-    return joined.with_columns(
+    whole = joined.with_columns(
         pl.when("has_named").then(f"{name} named").otherwise(name).alias(name) for name in texts
     )
+    if "error" not in texts:
+        return whole
+    within = logged.filter(pl.col("error").is_not_null()).select(
+        error_event_id="event_id", error_within="error"
+    )
+    found = whole.join(
+        within.unique("error_event_id"), on="error_event_id", how="left", maintain_order="left"
+    )
+    return found.with_columns(error=pl.coalesce("error", "error_within"))
 
 
 def prompts_with(lake: Lake, day: date, words: str) -> pl.DataFrame:

@@ -58,6 +58,9 @@ MANY |= {"output_tokens": 4000}
         *(([api_request(0), api_request(1, **{column: None})],
            sums(20, 140, 0, 40, None) | {column: None})
           for column in (*_INPUT_SIDE, "output_tokens")),
+        # Of a program that sends no count of cached tokens, they are among the input: 100 and 30.
+        ([api_request(0), api_request(1, cache_read_tokens=None, cache_creation_tokens=None)],
+         sums(20, None, None, 40, 130)),
         # No token in and some out: those in are unknown. One kind is enough to know them all.
         ([kinds(0, 0, 0, 0, 7)], sums(None, None, None, 7, None)),
         ([kinds(0, 5, 0, 0, 7)], sums(5, 0, 0, 7, 12)),

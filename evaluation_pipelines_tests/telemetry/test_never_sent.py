@@ -58,8 +58,10 @@ def test_tool_calls_that_neither_records_nor_messages_tell_are_unknown(
 
 def test_what_rests_on_such_figures_is_null(rows: dict[str, Row]) -> None:
     row = rows[WINDOW]
-    unknown = ("autonomy", "token_efficiency", "cost_efficiency", "input_tokens", "tools_denied")
-    assert [row[name] for name in unknown] == [None] * 5
+    unknown = ("autonomy", "token_efficiency", "cost_efficiency", "tools_denied")
+    assert [row[name] for name in unknown] == [None] * 4
+    # All input, however much of it was cached.
+    assert row["total_tokens"] == row["input_tokens"] + row["output_tokens"] > 147_000
     # 4 of 4 calls succeeded; the active time, 14.5 s and so one minute, has 4 of them: 10 and 10.
     assert (row["quality"], row["productivity"], row["composite"]) == (10, 10, 10)
     assert row["reason"] == "prompts unknown, tokens unknown, cost unknown"

@@ -72,6 +72,19 @@ texts_wanted as (
                 coalesce(events.organization_id, 'default'), 'default'
             )
     group by rows_wanted.row_no
+),
+
+-- A span within the call may have the text of its error.
+errors as (
+    select
+        event_id,
+        min(error) as error
+    from event_texts_landed
+    where
+        event_id in (
+            select error_event_id from agent_events where error_event_id is not null
+        )
+    group by event_id
 )
 
 select
@@ -89,18 +102,18 @@ select
     -- What a failed call gave back is its error.
     case
         when rows_wanted.kind <> 'call' or texts.has_results
-            then coalesce(event_texts.content, event_texts.error)
+            then coalesce(event_texts.content, event_texts.error, errors.error)
     end as said,
     case
         when rows_wanted.call_outcome = 'failed'
-            then left(coalesce(event_texts.error, event_texts.content), 200)
+            then left(coalesce(event_texts.error, errors.error, event_texts.content), 200)
     end as error,
     event_windows.has_content,
     texts.hides_replies,
     coalesce(
         try_cast(event_texts.attributes ->> '$.tool_result_size_bytes' as bigint),
         try_cast(event_texts.attributes ->> '$.content_length' as bigint),
-        strlen(coalesce(event_texts.content, event_texts.error))
+        strlen(coalesce(event_texts.content, event_texts.error, errors.error))
     ) as returned_bytes
 from rows_wanted
 inner join event_windows
@@ -117,6 +130,8 @@ left join texts_wanted
     on rows_wanted.row_no = texts_wanted.row_no
 left join event_texts_landed as event_texts
     on texts_wanted.text_row_no = event_texts.row_no
+left join errors
+    on events.error_event_id = errors.event_id
 left join turns
     on
         event_windows.session_no = turns.session_no

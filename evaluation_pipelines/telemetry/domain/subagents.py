@@ -189,7 +189,7 @@ def _named_by_spans(spans: pl.DataFrame) -> Iterator[tuple[Session, Parent]]:
         for (organization, trace, session, rank, _, span), started in zip(
             best.iter_rows(), times, strict=True
         ):
-            key = f"{rank if is_of_span else 1.5}:{started:020d}:{span}"
+            key = f"{rank if is_of_span else 3}:{started:020d}:{span}"
             yield session_of(organization, TRACE + trace), (session, key)
 
 

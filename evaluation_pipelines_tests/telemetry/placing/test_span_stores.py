@@ -10,10 +10,12 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
+from evaluation_pipelines.sessions.session_queries import query_tool_calls
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import INGEST_BATCHES
+from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SessionIndex
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
@@ -27,6 +29,7 @@ from evaluation_pipelines_tests.telemetry.placing.span_lines import (
     trace_session,
     turn,
 )
+from evaluation_pipelines_tests.telemetry.spans.captured import requests
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude
 from evaluation_pipelines_tests.world import line as logs
@@ -153,6 +156,19 @@ def test_a_root_that_ended_is_no_end_of_its_session(workplace: Workplace) -> Non
     land(workplace, line(ROOT, *INNER))
     assert workplace.events().filter(event_name="session_end").is_empty()
     assert json.loads(workplace.sessions().select("status").write_json())[0]["status"] != "ended"
+
+
+def test_the_error_of_a_call_is_that_of_the_span_within_it(workplace: Workplace) -> None:
+    """Claude Code has it there, apart from the parameters, and in another request."""
+    land(workplace, *reversed(requests("claude-code-2.1.197")))
+    (day,) = (each.session_date for each in Manifest(workplace.ledger).dates("agent_events"))
+    failed = pl.col("event_name") == "tool_result", ~pl.col("success")
+    events = read_events_with_texts(workplace.lake, day).filter(*failed)
+    texts = events.select("tool_name", "tool_parameters", "error_type", "error").rows()
+    assert texts == [("Bash", '{"command":"python3 nope.py"}', None, "Shell command failed")]
+    landed = workplace.lake.read(EVENT_TEXTS_LANDED, [day])
+    calls = query_tool_calls(workplace.events(), landed).rows
+    assert calls["error"].drop_nulls().to_list() == ["Shell command failed"]
 
 
 def test_one_trace_is_known_by_its_own_id_until_it_has_another(workplace: Workplace) -> None:

@@ -7,6 +7,7 @@ import json
 import random
 from typing import Any
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.telemetry.domain.protobuf import request_json
@@ -24,6 +25,14 @@ from evaluation_pipelines_tests.telemetry.spans.captured import (
 
 ONE_TRACE = {"resp_681c7bef917a412393472ebd", "resp_9514b50aec194770843c27b3"}
 """Ids that Microsoft's library gives to calls of one turn: here one session, of the first."""
+
+UNKNOWN_CACHED = {
+    "gemini-cli": 9,
+    "openai-agents-openinference": 5,
+    "openai-v2": 14,
+    "smolagents": 16,
+}
+"""Calls that do not say how many tokens were cached."""
 
 WAYS = ("as sent", "protobuf", "shuffled", "apart", "twice")
 
@@ -86,6 +95,19 @@ def test_a_trace_is_one_session_whatever_ids_its_calls_have() -> None:
     """The calls of one turn have an id each, and the turn is one session."""
     events = assembled(read(requests("agent-framework")).events)
     assert ONE_TRACE & set(events["session_id"]) == {"resp_681c7bef917a412393472ebd"}
+
+
+def test_cached_tokens_that_a_library_never_sends_are_unknown() -> None:
+    """All input counts then, and the cost is unknown: 5 calls are chat completions."""
+    unknown = {}
+    for source in SOURCES:
+        calls = read(requests(source)).events.filter(event_name="api_request")
+        some = calls.filter(
+            pl.col("cache_read_tokens").is_null() & pl.col("input_tokens").is_not_null()
+        )
+        assert some["cost_source"].is_in(["unknown", "reported"]).all()
+        unknown[source] = some.height
+    assert {source: number for source, number in unknown.items() if number} == UNKNOWN_CACHED
 
 
 def test_spans_of_codex_are_counted_by_name() -> None:

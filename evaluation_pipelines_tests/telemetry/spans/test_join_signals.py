@@ -5,7 +5,7 @@ from functools import cache
 import polars as pl
 import pytest
 
-from evaluation_pipelines.telemetry.domain.spans import join_signals
+from evaluation_pipelines.telemetry.domain.spans import SPAN_COLUMNS, join_signals
 from evaluation_pipelines_tests.telemetry.spans.captured import (
     FOLDER,
     assembled,
@@ -46,6 +46,17 @@ def test_logs_are_completed_by_spans() -> None:
     with_text = spans.filter(event_name="tool_result", has_content=True, has_parameters=True)
     texts = joined.join(with_text, on=["event_id", "source_file_id", "source_offset"], how="semi")
     assert texts.height == with_text.height == 7
+
+
+def test_tokens_and_cost_are_of_the_signal_that_knows_the_cached_ones() -> None:
+    """The log of a call has all input; its span has 30 of it uncached, 70 cached, and a price."""
+    row = read(requests("copilot-cli")).events.filter(event_name="api_request").head(1)
+    row = row.with_columns(request_id=pl.lit("r"), cost_source=pl.lit("priced"))
+    names = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
+    span = row.with_columns(**dict(zip(names, map(pl.lit, (30, 70, 0, 0.1)), strict=True)))
+    log = row.with_columns(pl.lit(None).alias(name) for name in (*names, *SPAN_COLUMNS))
+    rows = pl.concat([log.with_columns(input_tokens=100), span], how="vertical_relaxed")
+    assert join_signals(rows).events.select(names).rows() == [(30, 70, 0, 0.1)]
 
 
 def test_each_signal_alone_counts_and_so_does_what_one_of_both_missed() -> None:

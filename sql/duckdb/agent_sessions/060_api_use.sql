@@ -16,6 +16,13 @@ with api_events as (
         events.output_tokens,
         events.cache_read_tokens,
         events.cache_creation_tokens,
+        -- Where no count of cached tokens is known, all of them are among the input tokens.
+        events.input_tokens::hugeint
+        + events.output_tokens
+        + case
+            when coalesce(events.cache_read_tokens, events.cache_creation_tokens) is null then 0
+            else events.cache_read_tokens + events.cache_creation_tokens
+        end as total_tokens,
         events.reasoning_tokens
     from agent_events as events
     inner join event_windows
@@ -56,6 +63,10 @@ totals as (
             when bool_and(cache_creation_tokens is not null or not is_request)
                 then coalesce(sum(cache_creation_tokens) filter (where is_request), 0)::hugeint
         end as cache_creation_tokens,
+        case
+            when bool_and(total_tokens is not null or not is_request)
+                then coalesce(sum(total_tokens) filter (where is_request), 0)::hugeint
+        end as total_tokens,
         -- Few sources report it: the sum of what was given.
         (sum(reasoning_tokens) filter (where is_request))::hugeint as reasoning_tokens,
         case
@@ -197,12 +208,7 @@ select
         when not is_input_unknown then try_cast(cache_creation_tokens as bigint)
     end as cache_creation_tokens,
     try_cast(reasoning_tokens as bigint) as reasoning_tokens,
-    case
-        when not is_input_unknown
-            then try_cast(
-                input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens as bigint
-            )
-    end as total_tokens,
+    case when not is_input_unknown then try_cast(total_tokens as bigint) end as total_tokens,
     tokens.cost_usd,
     tokens.cost_known_calls,
     tokens.api_ms,

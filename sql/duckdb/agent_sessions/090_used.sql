@@ -35,8 +35,10 @@ events as (
         event_windows.event_name = 'api_request' as is_request,
         coalesce(calls.call_outcome in ('ok', 'failed'), false) as is_call,
         events.input_tokens::hugeint
-        + events.cache_read_tokens
-        + events.cache_creation_tokens as input_tokens,
+        + case
+            when coalesce(events.cache_read_tokens, events.cache_creation_tokens) is null then 0
+            else events.cache_read_tokens + events.cache_creation_tokens
+        end as input_tokens,
         events.output_tokens::hugeint as output_tokens
     from event_windows
     inner join agent_events as events

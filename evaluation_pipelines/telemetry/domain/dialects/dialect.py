@@ -95,16 +95,19 @@ class Dialect:
         )
 
 
-def leave_out_cached(row: Row) -> None:
+def leave_out_cached(row: Row, *, unsent: int | None = 0) -> None:
     """Subtract the cached tokens from ``input_tokens``, for a source that includes them.
 
-    Sources send no count of cached tokens if no cache was involved; it is 0 then. Input is
-    unknown if a count is broken, or if more was cached than sent; without input so is the rest.
+    Most sources send no count of cached tokens if no cache was involved: it is 0 then. Others never
+    send one: ``unsent`` is None, and input keeps all tokens if no count is known. Input is unknown
+    if one count is broken, or if more was cached than sent; without input so is the rest.
     """
     if row.setdefault("input_tokens", None) is None:
         return
-    read = row.setdefault("cache_read_tokens", 0)
-    created = row.setdefault("cache_creation_tokens", 0)
+    read = row.setdefault("cache_read_tokens", unsent)
+    created = row.setdefault("cache_creation_tokens", unsent)
+    if read is None and created is None:
+        return
     everything, row["input_tokens"] = row["input_tokens"], None
-    if None not in (read, created) and everything >= read + created:
+    if read is not None and created is not None and everything >= read + created:
         row["input_tokens"] = everything - read - created

@@ -219,8 +219,9 @@ def _refine_copilot(row: Row, rest: dict[str, Any]) -> bool:
     if name.startswith(GENAI.name_prefix):
         row["source_event_name"] = name.removeprefix(GENAI.name_prefix)
         row["event_name"] = _EVENT_NAMES.get(row["source_event_name"], "other")
-    if row["event_name"] == "api_request" and "cache_read_tokens" not in row:
-        row["cache_read_tokens"] = None  # not sent, however many they are
+    if row["event_name"] == "api_request":
+        row.setdefault("cache_read_tokens")  # never sent, however many they are
+        row.setdefault("cache_creation_tokens")
     return _refine(row, rest)
 
 
@@ -314,8 +315,7 @@ COPILOT_CHAT = replace(
     refine=_refine_copilot,
     told_by=None,  # it logs each call
     never_sends=GENAI.never_sends
-    | {"input_tokens", "cache_read_tokens", "cache_creation_tokens", "total_tokens", "cost_usd"}
-    | {"api_ms", "mean_api_ms"},
+    | {"cache_read_tokens", "cache_creation_tokens", "cost_usd", "api_ms", "mean_api_ms"},
     program="copilot",
     settings=_copilot_settings,
 )

@@ -279,6 +279,7 @@ def _is_convention(scope: str, names: frozenset[str]) -> bool:
     )
 
 
+_WITHOUT_CACHED = ("gemini-cli", "opentelemetry.instrumentation.openai_v2")
 _CONVENTION_SCOPES = ("gcp.vertex.agent", "github.copilot", "gemini-cli", "pydantic-ai")
 
 CONVENTIONS = SpanSource(
@@ -298,6 +299,7 @@ CONVENTIONS = SpanSource(
     outcome=_convention_outcome,
     parameters_of=_event_parameters,
     result_of=_event_result,
+    tells_cached=lambda scope, _: scope not in _WITHOUT_CACHED,
     tool_classes=_COPILOT_CLASSES,
 )
 
@@ -358,6 +360,7 @@ OPENINFERENCE = SpanSource(
     role_of=_inference_role,
     outcome=_result_outcome,
     completes=_inference_agent,
+    tells_cached=lambda _, names: "llm.token_count.prompt_details.cache_read" in names,
 )
 
 
@@ -422,6 +425,7 @@ def _vercel_outcome(view: SpanView) -> Outcome:
     return Outcome(None) if outcome.success and is_open else outcome
 
 
+_VERCEL_CACHED = ("ai.usage.cachedInputTokens", "ai.usage.inputTokenDetails.cacheReadTokens")
 _OBJECTS = ("Text", "Object")
 VERCEL = SpanSource(
     source_cli="genai",
@@ -442,6 +446,7 @@ VERCEL = SpanSource(
     parameters=("ai.toolCall.args",),
     results=("ai.toolCall.result",),
     outcome=_vercel_outcome,
+    tells_cached=lambda _, names: not names.isdisjoint(_VERCEL_CACHED),
 )
 
 

@@ -47,18 +47,25 @@ class Assembled:
 def trace_sessions(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the session of each trace: the one named by the outermost span with an id.
 
-    An outer span never starts after an inner one: the session is the minimum by ``rank``,
-    ``started`` and ``span_id``. So the session stored for a trace can be compared with new rows.
+    That is the root, else the one that started first: an outer span starts before its inner ones
+    unless their clocks differ. The session is the minimum by ``rank``, ``started`` and ``span_id``,
+    so that the one stored for a trace can be compared with new rows.
 
     Args:
         rows: Rows of spans (EVENTS_WITH_TEXTS or AGENT_EVENTS_LANDED).
 
     Returns:
-        ``organization_id``, ``trace_id``, ``session_id``, ``rank`` (0, or 1 if the time was
-        replaced, or 2 for a linked trace), ``started`` (UTC microseconds) and ``span_id``: one row
-        per trace in which a span names a session.
+        ``organization_id``, ``trace_id``, ``session_id``, ``rank`` (0 of a root, 1 of other
+        spans, 2 if their time was replaced, 4 for a linked trace), ``started`` (UTC microseconds)
+        and ``span_id``: one row per trace in which a span names a session.
     """
-    rank = pl.when(_IS_PLACEHOLDER).then(2).otherwise(pl.col("time_anomaly").fill_null(value=False))
+    rank = (
+        pl.when(_IS_PLACEHOLDER)
+        .then(4)
+        .when(pl.col("parent_span_id").is_null())
+        .then(0)
+        .otherwise(1 + pl.col("time_anomaly").fill_null(value=False))
+    )
     return (
         rows.lazy()
         .filter(pl.col("trace_id").is_not_null() & pl.col("span_session_id").is_not_null())
@@ -120,10 +127,15 @@ class _Row(NamedTuple):
     success: bool | None
     decision: str | None
     error_type: str | None
+    error_event_id: bytes | None
+    event_id: bytes
     output_tokens: int | None
 
 
-_CHANGED = ("agent_id", "subagent", "prompt_id", "success", "decision", "error_type")
+_CHANGED = (
+    *("agent_id", "subagent", "prompt_id"),
+    *("success", "decision", "error_type", "error_event_id"),
+)
 
 
 @dataclass(slots=True)
@@ -136,7 +148,7 @@ class _Kept:
 
     def add(self, row: _Row, span: "_Span") -> None:
         self.rows.append(row.row)
-        outcome = row.success, row.decision, row.error_type
+        outcome = row.success, row.decision, row.error_type, row.error_event_id
         self.columns.append((span.agent, span.subagent, span.turn, *outcome))
 
     def of(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -411,8 +423,8 @@ def _settled(span: _Span) -> _Row:
     row = span.main
     for child in span.children:
         if child.role == EXECUTION:
-            error = child.main.error_type or row.error_type
-            row = row._replace(success=child.main.success, error_type=error)
+            main, error = child.main, child.main.error_type or row.error_type
+            row = row._replace(success=main.success, error_type=error, error_event_id=main.event_id)
         elif child.role == APPROVAL and child.main.decision is not None:
             row = row._replace(decision=child.main.decision)
     return row

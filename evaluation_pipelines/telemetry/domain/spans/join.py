@@ -32,10 +32,14 @@ _KINDS = {
 _FILLED = (
     *("agent_id", "subagent", "prompt_id", "request_id", "tool_use_id", "query_source", "model"),
     *("model_as_sent", "model_variant", "provider", "tool_name", "success", "success_source"),
-    *("exit_code", "decision", "error_type", "duration_ms", "ttft_ms", "input_tokens"),
-    *("output_tokens", "cache_read_tokens", "cache_creation_tokens", "reasoning_tokens"),
-    *("trace_id", "span_id", "parent_span_id", "span_role"),
+    *("exit_code", "decision", "error_type", "duration_ms", "ttft_ms", "output_tokens"),
+    *("reasoning_tokens",),
+    *("trace_id", "span_id", "parent_span_id", "span_role", "error_event_id"),
 )
+
+_INPUT = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
+_COST = ("cost_usd", "cost_source", "list_price_usd")
+"""Columns that depend on the number of cached tokens: all are of the log, or all of the span."""
 
 
 class _Event(NamedTuple):
@@ -159,7 +163,7 @@ def _joined(
 ) -> pl.DataFrame:
     """Return the rows without doubles, the logs of pairs completed by their spans."""
     of_log = pl.DataFrame(pairs, schema={"row": pl.UInt32, "span": pl.UInt32}, orient="row")
-    known = ("row", *_FILLED, *TEXT_KEY, "has_content", "has_parameters")
+    known = ("row", *_FILLED, *_INPUT, *_COST, *TEXT_KEY, "has_content", "has_parameters")
     of_span = numbered.select(pl.col(known).name.suffix("_of_span"))
     left = numbered.filter(~pl.col("row").is_in(sorted(doubles)))
     both = left.join(of_log, on="row", how="left", maintain_order="left").join(
@@ -170,8 +174,20 @@ def _joined(
         & ~pl.col("has_content").fill_null(value=False)
         & (pl.col("has_parameters_of_span") | ~pl.col("has_parameters").fill_null(value=False))
     )
-    texts = (*TEXT_KEY, "has_content", "has_parameters")
+    has_input = (
+        pl.col("span").is_not_null()
+        & pl.col("cache_read_tokens").is_null()
+        & (pl.col("cache_read_tokens_of_span").is_not_null() | pl.col("input_tokens").is_null())
+    )
+    of_span_if = {
+        **dict.fromkeys(_INPUT, has_input),
+        **dict.fromkeys(_COST, has_input & pl.col("cost_usd").is_null()),
+        **dict.fromkeys((*TEXT_KEY, "has_content", "has_parameters"), has_text),
+    }
     return both.with_columns(
         *(pl.coalesce(name, f"{name}_of_span") for name in _FILLED),
-        *(pl.when(has_text).then(f"{name}_of_span").otherwise(name).alias(name) for name in texts),
+        **{
+            name: pl.when(condition).then(f"{name}_of_span").otherwise(name)
+            for name, condition in of_span_if.items()
+        },
     ).select(each for each in numbered.columns if each != "row")

@@ -6,7 +6,7 @@ parentheses for assembling the trace.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -125,6 +125,7 @@ class _Known:
     shared_keys: tuple[str, ...]
     session: Sequence[str]
     tools: int | None
+    tells_cached: bool
     shapes: dict[tuple[str, str], Shape] = field(default_factory=dict)
 
 
@@ -210,16 +211,19 @@ class Spans:
             shape = self._shapes.get(names)
             if shape is None:
                 keys = (*_COMMON, *_EXTRA[role], *keys)
-                shape = self._shapes[names] = Shape(scope, kind, _dialect(known.source, role), keys)
+                dialect = _dialect(known.source, role, tells_cached=known.tells_cached)
+                shape = self._shapes[names] = Shape(scope, kind, dialect, keys)
             if not more:  # others differ from span to span
                 known.shapes[kind, role] = shape
         return shape
 
 
 @cache
-def _dialect(source: SpanSource, role: str) -> Dialect:
+def _dialect(source: SpanSource, role: str, *, tells_cached: bool) -> Dialect:
     """Return the dialect that converts the rows of a role."""
-    refine = _refine_with_cached if source.includes_cached else _refine_call
+    refine: Callable[[Row, dict[str, Any]], bool] = _refine_call
+    if source.includes_cached:
+        refine = _refine_with_cached if tells_cached else _refine_without_cached
     return Dialect(
         source_cli=source.source_cli,
         name_prefix="(none)",
@@ -241,6 +245,11 @@ _CALL_COLUMNS = frozenset(
         *("input_tokens", "cache_read_tokens", "cache_creation_tokens"),
     }
 )
+
+
+def _refine_without_cached(row: Row, rest: dict[str, Any]) -> bool:
+    leave_out_cached(row, unsent=None)
+    return _refine_call(row, rest)
 
 
 def _refine_with_cached(row: Row, rest: dict[str, Any]) -> bool:
@@ -273,6 +282,7 @@ def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
         tuple(keys[index] for index in shared),
         [key for key in SESSION_KEYS if key in names],
         keys.index(OFFERED_TOOLS) if OFFERED_TOOLS in names else None,
+        source is None or source.tells_cached(scope, names),
     )
 
 

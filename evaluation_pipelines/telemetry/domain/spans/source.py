@@ -144,6 +144,8 @@ class SpanSource:
         completes: Returns more attributes, read from others.
         failed: Whether a call to a model failed.
         includes_cached: True if input tokens include cached ones.
+        tells_cached: Scope and names of the attributes -> whether no count of cached tokens
+            means 0, and not unknown.
         tool_classes: Tool -> class.
     """
 
@@ -166,6 +168,7 @@ class SpanSource:
     completes: Callable[[SpanView], dict[str, Any]] | None = None
     failed: Callable[[SpanView], bool] = attrgetter("has_failed")
     includes_cached: bool = True
+    tells_cached: Callable[[str, frozenset[str]], bool] = lambda _, __: True
     tool_classes: Mapping[str, str] = field(default_factory=dict)
 
 
