@@ -13,9 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN, ATTACKS
 from evaluation_pipelines.judging.domain.conversation import Conversation
 from evaluation_pipelines.judging.domain.validation import (
+    ASKED_AGAIN,
+    ATTACKS,
     JUDGED_SESSIONS,
     LabelledSession,
     figures,

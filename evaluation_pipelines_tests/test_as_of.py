@@ -15,9 +15,9 @@ from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.judging.domain.missing_tools import Period
-from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.run import RunRequest, judge
 from evaluation_pipelines.judging.score_requests import look_up
+from evaluation_pipelines.judging.score_table import missing_tools
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reputation.domain.signals import identity_id
@@ -39,7 +39,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.scorecards.audit_samples import calibration
+from evaluation_pipelines.scorecards.blind_reviews import calibration
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, find_target, query_cards
 from evaluation_pipelines.sessions.find import SessionName

@@ -43,7 +43,7 @@ from evaluation_pipelines.attention.domain.item import (
 from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
 from evaluation_pipelines.attention.machine import answers, items_of_settings, source_answer
-from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.judging.ledger.score_queries import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import (

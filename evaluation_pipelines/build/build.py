@@ -17,9 +17,6 @@ from evaluation_pipelines.build.shard_build import BuildContext, StagingLake
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
 from evaluation_pipelines.engine import open_engine
 from evaluation_pipelines.progress import Progress, Silent, note_progress
-from evaluation_pipelines.storage.compaction import (
-    sweep_superseded,
-)
 from evaluation_pipelines.storage.daily_table import (
     Batch,
     BuiltPartition,
@@ -36,6 +33,9 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.parts import ALL_BUCKETS
+from evaluation_pipelines.storage.replaced_parts import (
+    sweep_superseded,
+)
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 

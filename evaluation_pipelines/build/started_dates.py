@@ -18,7 +18,6 @@ from evaluation_pipelines.build.shard_build import (
 )
 from evaluation_pipelines.engine import Engine
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
-from evaluation_pipelines.storage.compaction import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.daily_table import (
     ANY_ERROR,
     Batch,
@@ -35,6 +34,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import ALL_BUCKETS, NewPart, Shard, shards
+from evaluation_pipelines.storage.replaced_parts import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.stores import Stores
 
 _MAX_BATCH_BYTES = 8 * 1024 * 1024

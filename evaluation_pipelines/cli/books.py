@@ -27,8 +27,8 @@ from evaluation_pipelines.reporting.domain.book_states import (
     title_of,
 )
 from evaluation_pipelines.reporting.domain.books import DayBooks, Equation
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.find import rows_of_chosen
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 from evaluation_pipelines.views.listing import BOOK_LISTING

@@ -45,7 +45,7 @@ from evaluation_pipelines.judge_changes.domain.judge_change import headline, tit
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
+from evaluation_pipelines.judging.score_table import last_period, missing_tools
 from evaluation_pipelines.people.domain.identities import sessions_by_team
 from evaluation_pipelines.reporting.domain.comparison_report import report
 from evaluation_pipelines.schemas import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 
 
 def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:

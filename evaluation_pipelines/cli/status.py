@@ -22,7 +22,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import record_of, write_rows
 from evaluation_pipelines.formatting import age
-from evaluation_pipelines.judging.ledger.day_budget import spending_line, spent_today
+from evaluation_pipelines.judging.ledger.score_queries import spending_line, spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
@@ -35,7 +35,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.stores import Stores, read_stores
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags

@@ -18,7 +18,7 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
 )
 from evaluation_pipelines.judge_changes.measure import change_rows, write_judge_changes
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, most_named
-from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.reporting.domain.markdown import (
     LONGEST_SENTENCE,
     bullets,

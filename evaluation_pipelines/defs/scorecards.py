@@ -11,13 +11,13 @@ from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
-from evaluation_pipelines.scorecards.audit_samples import (
+from evaluation_pipelines.scorecards.blind_reviews import (
     calibration,
     draw_samples,
+    open_samples,
     profile_leans,
     undrawn_dates,
 )
-from evaluation_pipelines.scorecards.blind_reviews import open_samples
 from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores

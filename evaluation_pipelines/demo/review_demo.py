@@ -14,7 +14,7 @@ from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import AuditReview
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.scorecards.blind_reviews import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
 from evaluation_pipelines.scorecards.scorecard_queries import (
     Target,

@@ -9,7 +9,7 @@ from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.ledger_rows import add_rows
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
-from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import (
     list_reports,
     refresh_comparison,

@@ -26,12 +26,12 @@ from evaluation_pipelines.storage.landing import (
 )
 from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.raw_lines import read_at, size_of
+from evaluation_pipelines.storage.received_files import RECEIVED, organization_of
 from evaluation_pipelines.telemetry.documents import ZSTD, FileFormat, file_format
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.otel_logs import name_files
 from evaluation_pipelines.telemetry.reading import open_documents
-from evaluation_pipelines.telemetry.received import RECEIVED, organization_of
 from evaluation_pipelines.telemetry.unread_files import (
     is_same_file,
     known_identities,

@@ -38,10 +38,10 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     TOUCHED_DATES,
 )
 from evaluation_pipelines.storage.lock import Hold
+from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.ledger.forgotten_store import add_forgotten
-from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.times import to_us
 
 ERASED = "erased"

@@ -18,6 +18,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.storage.replaced_parts import (
     Change,
     replace_parts,
@@ -29,7 +30,6 @@ from evaluation_pipelines.telemetry.domain.forgotten import (
     is_of_forgotten_session,
     names_forgotten,
 )
-from evaluation_pipelines.telemetry.received import organization_of
 
 _HALF_WRITTEN = timedelta(seconds=60)
 _PAUSE_S = 0.5

@@ -8,7 +8,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judge_changes.domain.drawing import DAYS, SAMPLES, draw, replacements
+from evaluation_pipelines.judge_changes.domain.judge_change import DAYS, SAMPLES, draw, replacements
 from evaluation_pipelines.judge_changes.domain.judges import (
     JUDGE,
     SCORE_COLUMNS,
@@ -20,7 +20,7 @@ from evaluation_pipelines.judge_changes.domain.judges import (
 )
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup, Window
 from evaluation_pipelines.judging.domain.validation import VALIDATION
-from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
+from evaluation_pipelines.judging.ledger.score_store import RubricTexts
 from evaluation_pipelines.judging.plans import JudgePlan, current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_table import counting_scores

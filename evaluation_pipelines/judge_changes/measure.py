@@ -16,9 +16,12 @@ from evaluation_pipelines.judge_changes.anchors import (
     read_history,
     sides_of,
 )
-from evaluation_pipelines.judge_changes.domain.bridge import period_means, split
-from evaluation_pipelines.judge_changes.domain.drawing import STRATUM
-from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
+from evaluation_pipelines.judge_changes.domain.judge_change import (
+    STRATUM,
+    JudgeChange,
+    period_means,
+    split,
+)
 from evaluation_pipelines.judge_changes.domain.judges import Change, sessions_of
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_ANCHORS, JUDGE_CHANGES, SESSION_KEY
 from evaluation_pipelines.storage.stores import Stores

@@ -22,9 +22,10 @@ from evaluation_pipelines.judging.domain.budget import (
     Reservation,
     worst_case_usd,
 )
-from evaluation_pipelines.judging.endpoint.client import JudgeClient, Wire
-from evaluation_pipelines.judging.endpoint.configured import (
+from evaluation_pipelines.judging.endpoint.client import (
+    JudgeClient,
     SharedBreakers,
+    Wire,
     judge_client,
     judge_pricing,
 )

@@ -15,7 +15,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import (
     RubricCriterion,
     lists_criteria,
 )
-from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
+from evaluation_pipelines.judging.ledger.score_store import RubricTexts
 from evaluation_pipelines.judging.rubric_files import (
     RubricError,
     Rubrics,

@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.context import PrioritySemaphore, RunContext
 from evaluation_pipelines.judging.domain.budget import Budget
 from evaluation_pipelines.judging.domain.due import NIGHTLY, is_by_another_judge
 from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds, redact
-from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
+from evaluation_pipelines.judging.endpoint.client import endpoint_of, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, find_due
 from evaluation_pipelines.judging.ledger.score_queries import UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore

@@ -15,9 +15,9 @@ from evaluation_pipelines.judging.context import BudgetGate, LedgerWriter, RunCo
 from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, in_thread
-from evaluation_pipelines.judging.endpoint.client import Wire
-from evaluation_pipelines.judging.endpoint.configured import (
+from evaluation_pipelines.judging.endpoint.client import (
     SharedBreakers,
+    Wire,
     judge_budget_limits,
 )
 from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due
@@ -32,10 +32,9 @@ from evaluation_pipelines.judging.ledger.score_store import (
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, labels, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.requests import RequestLane
-from evaluation_pipelines.judging.runner import Runner
+from evaluation_pipelines.judging.runner import Interruption, Runner, terminated_as_interrupted
 from evaluation_pipelines.judging.score_requests import RequestResult, request_score
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
-from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError

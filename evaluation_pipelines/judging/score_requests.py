@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.domain.due import (
     answer_lookup,
     answer_request,
 )
-from evaluation_pipelines.judging.endpoint.configured import endpoint_of
+from evaluation_pipelines.judging.endpoint.client import endpoint_of
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError

@@ -1,24 +1,42 @@
-"""The daily table of judge scores."""
+"""The daily table of judge scores.
+
+Missing tools named by judges, counted from the lake.
+"""
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.badge import without_flagged
-from evaluation_pipelines.judging.domain.score_rows import (
+from evaluation_pipelines.judging.domain.badge import (
     every_scoring_has_its_session,
     score_rows,
     totals_are_in_range,
+    without_flagged,
+)
+from evaluation_pipelines.judging.domain.missing_tools import (
+    SCORE_COLUMNS,
+    MissingToolCounts,
+    Period,
+    count_missing_tools,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS, SESSION_KEY
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    JUDGE_SCORES,
+    MISSING_TOOLS,
+    SCORE_FLAGS,
+    SESSION_KEY,
+)
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.table import keys_are_unique
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.find import rows_of_chosen
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.times import USUAL_DAYS
 
 _NEEDED = [*SESSION_KEY, "content_hash", "classification_label"]
 
@@ -76,3 +94,58 @@ def counting_scores(
     needed = dict.fromkeys((*columns, "status", "total_score", "error_message", *SCORE_FLAGS))
     scores = stores.lake.read(JUDGE_SCORES, list(days), list(needed), where)
     return without_flagged(scores, stores.settings.judge_exclude_flagged).select(columns)
+
+
+def last_period(now: datetime) -> Period:
+    """Return the 28 complete days (UTC) before ``now``."""
+    today = now.astimezone(UTC).date()
+    return Period(today - timedelta(days=USUAL_DAYS), today)
+
+
+def missing_tools(
+    stores: Stores,
+    period: Period,
+    organization: str | None = None,
+    which: SessionFilter = ALL_SESSIONS,
+) -> MissingToolCounts:
+    """Return the missing tools of a period.
+
+    Args:
+        stores: Lake and ledger.
+        period: Session dates.
+        organization: The only organization to include; ``None`` for all.
+        which: The sessions to include.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    days = _days(period)
+    condition = pl.lit(value=True)
+    if organization is not None:
+        condition = pl.col("organization_id") == organization
+    scores = counting_scores(stores, days, SCORE_COLUMNS, condition)
+    sessions = stores.lake.read(
+        AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], condition
+    )
+    chosen = rows_of_chosen(stores.lake, which, scores)
+    return count_missing_tools(chosen, sessions, period)
+
+
+def write_missing_tools(stores: Stores, period: Period) -> MissingToolCounts:
+    """Replace the table ``missing_tools`` with a period and the one of the same length before it.
+
+    Returns:
+        The missing tools of ``period``.
+
+    Raises:
+        LakeError: A file cannot be read or written.
+    """
+    before = Period(period.start - (period.end - period.start), period.start)
+    present, past = (missing_tools(stores, each) for each in (period, before))
+    rows = pl.concat([past.tools, present.tools]).sort(MISSING_TOOLS.order)
+    stores.lake.write_whole(rows, MISSING_TOOLS)
+    return present
+
+
+def _days(period: Period) -> list[date]:
+    return [period.start + timedelta(days=n) for n in range((period.end - period.start).days)]

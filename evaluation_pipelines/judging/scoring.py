@@ -12,7 +12,6 @@ from typing import Any, Literal
 import polars as pl
 
 from evaluation_pipelines.judging.context import RunContext
-from evaluation_pipelines.judging.domain.blame import Blame, Suspect, Symptom
 from evaluation_pipelines.judging.domain.budget import (
     DayReservation,
     Deferred,
@@ -36,7 +35,7 @@ from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, ask_metered
-from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.limits import Blame, CircuitOpenError, Suspect, Symptom
 from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError

@@ -15,9 +15,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judging.domain.attacks import ATTACKS
 from evaluation_pipelines.judging.domain.budget import Budget
 from evaluation_pipelines.judging.domain.validation import (
+    ATTACKS,
     FLAWS,
     JUDGED_SESSIONS,
     METHODICAL,
@@ -28,16 +28,15 @@ from evaluation_pipelines.judging.domain.validation import (
     mean_difference,
     twins,
 )
-from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
+from evaluation_pipelines.judging.endpoint.client import judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_queries import score_of
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import RunStores, judge_by, utc_now
-from evaluation_pipelines.judging.runner import Runner
+from evaluation_pipelines.judging.runner import Runner, terminated_as_interrupted
 from evaluation_pipelines.judging.scoring import PromptInput, prepare
-from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.engine import reading, writing

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
-from evaluation_pipelines.numerics.student import LEVEL, t_quantile
+from evaluation_pipelines.numerics.estimates import (
+    LEVEL,
+    UNKNOWN,
+    Codes,
+    Estimate,
+    Numbers,
+    t_quantile,
+)
 
 SMALLEST_CORRELATION = 0.05
 """Runs of one person correlate at least this much, whatever the data show: a share

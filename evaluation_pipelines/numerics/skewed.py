@@ -2,8 +2,15 @@
 
 import numpy as np
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers, sums_by
-from evaluation_pipelines.numerics.student import LEVEL, t_quantile
+from evaluation_pipelines.numerics.estimates import (
+    LEVEL,
+    UNKNOWN,
+    Codes,
+    Estimate,
+    Numbers,
+    sums_by,
+    t_quantile,
+)
 
 SMALLEST_SURE = 100
 """An interval from fewer runs is called rough: it may miss rare, very expensive ones."""

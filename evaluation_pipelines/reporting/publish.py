@@ -14,7 +14,7 @@ import polars as pl
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
-from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.people.view import hidden_attributes, hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
@@ -63,7 +63,6 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.settings.data import column_of
-from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import ledger_time
@@ -75,6 +74,7 @@ from evaluation_pipelines.storage.lock import (
     LockTimeoutError,
     held,
 )
+from evaluation_pipelines.storage.replaced_parts import sweep_orphans
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.sessions import sessions, with_details

@@ -5,12 +5,12 @@ the descriptions, and SQL results are cast to it. Times are UTC microseconds, du
 unit in the name, money is USD, unknown is null and never 0.
 """
 
-from evaluation_pipelines.schemas.judge_score import SCORE_FLAGS
-from evaluation_pipelines.schemas.judging import (
+from evaluation_pipelines.schemas.judge_score import (
     JUDGE_ANCHORS,
     JUDGE_CHANGES,
     JUDGE_SCORES,
     MISSING_TOOLS,
+    SCORE_FLAGS,
 )
 from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, SESSIONS
 from evaluation_pipelines.schemas.reports import (

@@ -1,14 +1,27 @@
-"""Blind reviews: audited sessions whose scores are hidden until a person has answered."""
+"""Blind reviews: audited sessions whose scores are hidden until a person has answered.
 
-from collections.abc import Collection
-from datetime import datetime
+The audit sample: sessions drawn at night, and the agreement of scores.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from threading import Lock
 from typing import TypeAlias
+
+import polars as pl
 
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+)
+from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw, reconstructed
+from evaluation_pipelines.scorecards.domain.calibration import Agreement, Lean, agreements, leans
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
 from evaluation_pipelines.scorecards.store import (
@@ -18,10 +31,9 @@ from evaluation_pipelines.scorecards.store import (
     sessions_seen,
     sessions_that_left,
 )
-from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.sessions.find import SessionName, chosen_of
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -109,3 +121,140 @@ def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionK
         except (SessionNotFoundError, ProfileError):
             found.add(each.key)
     return frozenset(found)
+
+
+CATCH_UP_DAYS = 7
+"""Number of days for which a missed sample is drawn later."""
+
+OPEN_DAYS = 7
+"""Number of days for which a sample without an answer counts as audited: then it may never be."""
+
+_NEEDED = [*SESSION_KEY, "content_hash", *STRATUM, "scorecard_100", "session_date"]
+_SAMPLE = {
+    "session_date": pl.Date,
+    **dict.fromkeys((*SESSION_KEY, "profile_id"), pl.String),
+    "profile_version": pl.Int64,
+    **dict.fromkeys(("classification_label", "model"), pl.String),
+    "inclusion_probability": pl.Float64,
+}
+
+
+def undrawn_dates(stores: Stores, today: date) -> list[date]:
+    """Return the dates of the last week, up to yesterday, with sessions and without a sample."""
+    drawn = {each.session_date for each in OverrideStore(stores.ledger).samples()}
+    return [
+        day
+        for day in stores.lake.partitions(SESSION_EVALUATIONS)
+        if 0 < (today - day).days <= CATCH_UP_DAYS and day not in drawn
+    ]
+
+
+def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
+    """Draw the samples of ``dates``, the oldest first; samples that were drawn do not change.
+
+    Sessions without any text are not drawn: there is nothing to judge.
+
+    Returns:
+        The number of new sessions.
+    """
+    size, store = stores.settings.audit_sample_size, OverrideStore(stores.ledger)
+    days, samples, left = sorted(dates), store.samples(), sessions_that_left(stores.ledger)
+    evaluations = stores.lake.read(SESSION_EVALUATIONS, _windows(days), _NEEDED)
+    store.complete(_reconstructed(samples, evaluations))
+    new: list[AuditSample] = []
+    for day in days:
+        first = day - timedelta(days=WINDOW_DAYS - 1)
+        recent = evaluations.filter(pl.col("session_date").is_between(first, day))
+        stayed = [each for each in samples if each.key not in left]
+        drawn = draw(_with_texts(stores, recent), _audited([*stayed, *new], day, now), day, size)
+        new += [
+            AuditSample(session_date=day, drawn_at=now, **row)
+            for row in drawn.iter_rows(named=True)
+        ]
+    return store.add_samples(new)
+
+
+def calibration(stores: Stores, overrides: pl.DataFrame) -> list[Agreement]:
+    """Return the agreement of automatic and human scores per profile version.
+
+    Args:
+        stores: The stores.
+        overrides: OVERRIDES.
+    """
+    return agreements(_with_facts(stores, overrides))
+
+
+def _with_texts(stores: Stores, evaluations: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of sessions of which some text was logged."""
+    days = evaluations["session_date"].unique().sort()
+    is_bare = pl.col("content_level") == "none"
+    bare = stores.lake.read(AGENT_SESSIONS, days, SESSION_KEY, is_bare)
+    return evaluations.join(bare, on=SESSION_KEY, how="anti", maintain_order="left")
+
+
+def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Add ``person_id`` and ``inclusion_probability`` to OVERRIDES; null if unknown.
+
+    Sessions that left the sample are represented by the others of their draw.
+    """
+    dates = overrides["session_date"].unique().sort()
+    people = stores.lake.read(AGENT_SESSIONS, dates, [*SESSION_KEY, "person_id"])
+    key, draw_of = [*SESSION_KEY, "profile_id"], ["session_date", *STRATUM]
+    samples = OverrideStore(stores.ledger).samples()
+    left = sessions_that_left(stores.ledger)
+    drawn = (
+        _frame(samples)
+        .with_columns(left=pl.Series([each.key in left for each in samples], dtype=pl.Boolean))
+        .with_columns(share=(~pl.col("left")).sum().over(draw_of) / pl.len().over(draw_of))
+        .filter(~pl.col("left"), pl.col("inclusion_probability").is_not_null())
+        .select(*key, inclusion_probability=pl.col("inclusion_probability") * pl.col("share"))
+        .unique(key, keep="last", maintain_order=True)
+    )
+    return overrides.join(people, on=SESSION_KEY, how="left").join(drawn, on=key, how="left")
+
+
+def _frame(samples: Iterable[AuditSample]) -> pl.DataFrame:
+    rows = [tuple(getattr(each, name) for name in _SAMPLE) for each in samples]
+    return pl.DataFrame(rows, schema=_SAMPLE, orient="row")
+
+
+def _windows(days: Iterable[date]) -> list[date]:
+    """Return the dates of all windows that end on one of ``days``, in order."""
+    return sorted({day - timedelta(days=ago) for day in days for ago in range(WINDOW_DAYS)})
+
+
+def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
+    """Return older samples with stratum and probability, if these can be known."""
+    unknown = [each for each in samples if each.inclusion_probability is None]
+    names = ("profile_version", "classification_label", "model", "inclusion_probability")
+    found = list[AuditSample]()
+    for day in dict.fromkeys(each.session_date for each in unknown):
+        of_date = {each.key: each for each in unknown if each.session_date == day}
+        for row in reconstructed(evaluations, _frame(of_date.values()), day).to_dicts():
+            sample = of_date[row["organization_id"], row["session_key"]]
+            found.append(replace(sample, **{name: row[name] for name in names}))
+    return found
+
+
+def _audited(samples: Sequence[AuditSample], day: date, now: datetime) -> pl.DataFrame:
+    """Return the strata of the samples of a window that were answered or can be expected to be."""
+    opened = now - timedelta(days=OPEN_DAYS)
+    return _frame(
+        each
+        for each in samples
+        if 0 <= (day - each.session_date).days < WINDOW_DAYS
+        and (each.override_id is not None or each.drawn_at >= opened)
+    ).select(STRATUM)
+
+
+def profile_leans(stores: Stores, overrides: pl.DataFrame) -> list[Lean]:
+    """Return the lean of each corrected profile version, and of each criterion named there.
+
+    Args:
+        stores: The stores.
+        overrides: OVERRIDES.
+    """
+    registry = ProfileStore(stores.ledger).registry()
+    return leans(
+        overrides, {each.key: len(each.profile.criterion_ids) for each in registry.versions}
+    )

@@ -23,10 +23,9 @@ from evaluation_pipelines.scorecards.scorecard_queries import (
     read_session_lookup,
 )
 from evaluation_pipelines.scorecards.store import NewOverride, OverrideStore
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.sessions.find import SessionName, rows_of_chosen
 from evaluation_pipelines.storage.stores import Stores
 
 MAX_NAME_CHARACTERS = 200

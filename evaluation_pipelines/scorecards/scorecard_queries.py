@@ -22,10 +22,9 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.store import OverrideStore
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter, hint
-from evaluation_pipelines.sessions.find import SessionName, find, named_windows
+from evaluation_pipelines.sessions.find import SessionName, find, named_windows, rows_of_chosen
 from evaluation_pipelines.storage.stores import Stores
 
 

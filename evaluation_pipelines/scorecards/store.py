@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.sessions.find import chosen_of
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch

@@ -15,7 +15,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.reporting.books import BeingBuiltError
-from evaluation_pipelines.reputation.domain.submitted import (
+from evaluation_pipelines.reputation.submitted import (
     AmbiguousAgentError,
     EvaluationConflictError,
     EvaluationError,

@@ -13,12 +13,12 @@ from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.attention.send import note_judge
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
+from evaluation_pipelines.judging.endpoint.client import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.report import LeftOpenReason
 from evaluation_pipelines.judging.run import LET_GO_S, JudgeRun, RunRequest
-from evaluation_pipelines.judging.termination import Interruption
+from evaluation_pipelines.judging.runner import Interruption
 from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper

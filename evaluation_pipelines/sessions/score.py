@@ -24,13 +24,13 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing, SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, cut_at_lines, read_at
 from evaluation_pipelines.telemetry.documents import Documents
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import (
     EventBatch,
     QuarantinedLine,
     line_filter,
     session_ids_of,
 )
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.reading import (
     event_reader,
     infrequent_gc,

@@ -1,6 +1,13 @@
 """SQL queries from events to session windows and tool calls.
 
 They read lake files or frames, so that the daily tables, ``score`` and ``as_of`` use the same ones.
+
+Counts that are unknown: an agent program that sends no such events has none to count.
+
+Warm-up requests: no answered requests, and in no figure.
+
+A request with ``generate=false`` fills the cache of the model server before the first answer, and
+its response has no output. A later response without output is a request like others.
 """
 
 from dataclasses import replace
@@ -17,12 +24,70 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.sessions import ToolCalls
 from evaluation_pipelines.sessions.domain.masques import masque_wearings
 from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
-from evaluation_pipelines.sessions.domain.unknown_counts import without_unknown_counts
-from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
 from evaluation_pipelines.telemetry.domain.spans import Assembled, assemble, join_signals
+
+_PROGRAMS = [each.source_cli for each in DIALECTS if each.has_warm_ups]
+
+_FIGURES = (
+    *("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"),
+    *("reasoning_tokens", "cost_usd", "cost_source", "list_price_usd"),
+)
+
+
+def without_warm_ups(events: pl.DataFrame) -> pl.DataFrame:
+    """Return deduplicated events in which warm-ups are no requests but ``other``, by that name.
+
+    A sub-agent with a session of its own is warmed up before its own first answer.
+    """
+    is_request = pl.col("source_cli").is_in(_PROGRAMS) & (pl.col("event_name") == "api_request")
+    responses = events.lazy().filter(is_request)
+    if responses.filter(output_tokens=0).head(1).collect().is_empty():
+        return events
+    session = ("session_date", "organization_id", "session_id", "subagent_session_id")
+    answers = responses.filter(pl.col("output_tokens") > 0)
+    first_answers = answers.group_by(session).agg(answered_at=pl.min("event_time")).collect()
+    joined = events.join(
+        first_answers, on=session, how="left", nulls_equal=True, maintain_order="left"
+    )
+    is_warm_up = (
+        joined.select(
+            is_request
+            & (pl.col("output_tokens") == 0)
+            & (pl.col("answered_at").is_null() | (pl.col("event_time") < pl.col("answered_at")))
+        )
+        .to_series()
+        .fill_null(value=False)
+    )
+    return events.with_columns(
+        event_name=pl.when(is_warm_up).then(pl.lit("other")).otherwise("event_name"),
+        source_event_name=pl.when(is_warm_up)
+        .then(pl.lit("warm_up"))
+        .otherwise("source_event_name"),
+        **{name: pl.when(~is_warm_up).then(name) for name in _FIGURES},
+    )
+
+
+_COUNTS = ("prompts", "tools_denied")
+"""Counts of events that not every program sends; sums of values that are not sent are null."""
+
+
+def without_unknown_counts(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return sessions with null for each 0 that only says that the program sends no such events."""
+    return sessions.with_columns(
+        pl.when((pl.col(name) != 0) | ~_is_of(name)).then(pl.col(name)).alias(name)
+        for name in _COUNTS
+    )
+
+
+def _is_of(name: str) -> pl.Expr:
+    """Return whether a session is of a program that does not send these events."""
+    programs = {each.source_cli for each in DIALECTS if name in each.never_sends}
+    return pl.col("source_cli").is_in(sorted(programs)).fill_null(value=False)
+
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
 

@@ -27,7 +27,6 @@ from evaluation_pipelines.sessions.domain.checks import (
 )
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS, score_sessions
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
-from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.sessions.session_queries import (
     DEDUPLICATION_COLUMNS,
     kept_events,
@@ -35,6 +34,7 @@ from evaluation_pipelines.sessions.session_queries import (
     query_sessions,
     query_sessions_and_calls,
     query_tool_calls,
+    without_warm_ups,
 )
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake

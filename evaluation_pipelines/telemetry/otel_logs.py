@@ -40,12 +40,14 @@ from evaluation_pipelines.storage.clickhouse import (
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.received_files import make_folder, sync_folder
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.domain.otel_log_rows import OtelLogRow, otlp_line, row_hash
 from evaluation_pipelines.telemetry.ledger.otel_log_reads import (
     MINUTES_PER_DAY,
     NS_PER_MINUTE,
     OtelLogRead,
     OtelLogReads,
+    OtelLogRow,
+    otlp_line,
+    row_hash,
 )
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from evaluation_pipelines.storage.landing import (
     read_head,
 )
 from evaluation_pipelines.storage.raw_lines import RawLine, cut_at_lines, size_of
+from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock
@@ -33,7 +34,6 @@ from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
-from evaluation_pipelines.telemetry.received import organization_of
 
 FILE_REPLACED = (
     "it was emptied or replaced while it was read. The next run reads it from the beginning"

@@ -18,11 +18,11 @@ from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import BUCKET, Part, PartOrigin, buckets_of
+from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
-from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, landed_rows
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 

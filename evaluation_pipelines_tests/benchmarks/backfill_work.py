@@ -29,7 +29,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import BUCKET, NewPart, buckets_of
 from evaluation_pipelines.storage.stores import Stores, open_stores
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,

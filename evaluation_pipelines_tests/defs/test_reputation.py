@@ -9,8 +9,7 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.automation import LATER_RUN
-from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
-from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,

@@ -18,7 +18,7 @@ from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.demo.judge_demo import judge_demo
 from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry
-from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals

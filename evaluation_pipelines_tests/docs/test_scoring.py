@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
+from evaluation_pipelines.comparison.masque_lift import masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.performance import (
     WEIGHTS,

@@ -11,8 +11,7 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.bridge import split
-from evaluation_pipelines.judge_changes.domain.drawing import Stratum, allocate
+from evaluation_pipelines.judge_changes.domain.judge_change import Stratum, allocate, split
 from evaluation_pipelines_tests.judge_changes.change_builders import DAY
 
 JUDGES_PART, AGENTS_PART = 3.0, 2.0

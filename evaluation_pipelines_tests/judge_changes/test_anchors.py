@@ -21,8 +21,10 @@ from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate
 from evaluation_pipelines.judging import run as judge_run
 from evaluation_pipelines.judging import score_requests
 from evaluation_pipelines.judging.domain.budget import DayReservation
-from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
-from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_queries import (
+    DayBudgetReachedError,
+    check_day_budget,
+)
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS

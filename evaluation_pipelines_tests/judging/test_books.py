@@ -10,9 +10,9 @@ import pytest
 
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.judging.domain.missing_tools import Period
-from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import request_score
+from evaluation_pipelines.judging.score_table import missing_tools
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.books import DayBooks

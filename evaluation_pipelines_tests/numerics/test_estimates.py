@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, mean
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, mean, t_quantile, two_sided_p
 from evaluation_pipelines.numerics.shares import (
     SMALLEST_CORRELATION,
     Share,
@@ -16,7 +16,6 @@ from evaluation_pipelines.numerics.shares import (
     share_of,
 )
 from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
-from evaluation_pipelines.numerics.student import t_quantile, two_sided_p
 
 
 def test_lognormal_amounts_have_olssons_interval() -> None:

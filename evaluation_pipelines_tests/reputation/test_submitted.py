@@ -6,13 +6,11 @@ from datetime import timedelta
 import pytest
 
 from evaluation_pipelines.reputation.domain.signals import Retraction
-from evaluation_pipelines.reputation.domain.submitted import (
-    EvaluationConflictError,
-    SubmittedEvaluation,
-)
 from evaluation_pipelines.reputation.external_signals import retract_external
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import (
+    EvaluationConflictError,
+    SubmittedEvaluation,
     SubmittedEvaluations,
     load_submitted,
     reputation_record,

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
-from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
+from evaluation_pipelines.scorecards.blind_reviews import calibration, draw_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, note_step
 from evaluation_pipelines_tests.builders import START, Row

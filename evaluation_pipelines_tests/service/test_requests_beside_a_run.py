@@ -21,7 +21,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.termination import Interruption
+from evaluation_pipelines.judging.runner import Interruption
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.service.live import ScoringWorker

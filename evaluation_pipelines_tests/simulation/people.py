@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
+from evaluation_pipelines.comparison.masque_lift import masque_lift
 from evaluation_pipelines.numerics.estimates import Codes, Estimate
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.calibration import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines_tests.world import claude, line, request
 
 FIRST_DAY_S = -480 * 86_400

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.telemetry.received import organization_of, received_folder
+from evaluation_pipelines.storage.received_files import organization_of, received_folder
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 from evaluation_pipelines_tests.workplace import open_workplace
 from evaluation_pipelines_tests.world import claude, line, session

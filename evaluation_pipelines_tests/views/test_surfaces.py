@@ -19,8 +19,7 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.domain.signals import identity_id, unknown_identity
-from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
-from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     AGENTS,
@@ -32,7 +31,7 @@ from evaluation_pipelines.schemas import (
     SESSIONS,
     Table,
 )
-from evaluation_pipelines.scorecards.audit_samples import calibration
+from evaluation_pipelines.scorecards.blind_reviews import calibration
 from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS
 from evaluation_pipelines.scorecards.domain.overrides import outdated
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold

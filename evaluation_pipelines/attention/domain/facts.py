@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.numerics.student import LEVEL, t_quantile
+from evaluation_pipelines.numerics.estimates import LEVEL, t_quantile
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 

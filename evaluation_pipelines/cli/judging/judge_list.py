@@ -31,16 +31,16 @@ from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, Period, most_named
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
-from evaluation_pipelines.judging.ledger.day_budget import spending_line, spent_today
+from evaluation_pipelines.judging.ledger.score_queries import spending_line, spent_today
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.judging.plans import current_prompt_hashes
+from evaluation_pipelines.judging.score_table import last_period, missing_tools
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
-from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.find import chosen_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 from evaluation_pipelines.storage.stores import Stores

@@ -26,8 +26,8 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
-from evaluation_pipelines.scorecards.audit_samples import profile_leans
+from evaluation_pipelines.scorecards.blind_reviews import calibration as compute_calibration
+from evaluation_pipelines.scorecards.blind_reviews import profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import (
     AGREEMENT_COLUMNS,
     Agreement,

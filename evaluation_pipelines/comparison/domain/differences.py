@@ -20,9 +20,15 @@ from evaluation_pipelines.comparison.domain.people import (
     mean_of_people,
     paired_difference,
 )
-from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.estimates import (
+    LEVEL,
+    Codes,
+    Estimate,
+    Numbers,
+    t_quantile,
+    two_sided_p,
+)
 from evaluation_pipelines.numerics.shares import Share, share_of
-from evaluation_pipelines.numerics.student import LEVEL, t_quantile, two_sided_p
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CEILING = 2.25

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import Numbers
-from evaluation_pipelines.numerics.student import normal_quantile, t_quantile
+from evaluation_pipelines.numerics.estimates import Numbers, normal_quantile, t_quantile
 
 LOOKS = 3
 LEVEL_OF_LOOK = 0.05 / LOOKS

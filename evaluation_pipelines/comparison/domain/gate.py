@@ -26,7 +26,7 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     precision,
 )
 from evaluation_pipelines.formatting import listed, number, signed, whole
-from evaluation_pipelines.numerics.student import t_quantile, two_sided_p
+from evaluation_pipelines.numerics.estimates import t_quantile, two_sided_p
 
 MARGIN = 10.0
 MIN_TASKS = 6

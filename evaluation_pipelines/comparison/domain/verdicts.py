@@ -16,8 +16,7 @@ import numpy as np
 from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.comparison.domain.models import Row, group_of, model_of
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.numerics.estimates import Numbers, ranks
-from evaluation_pipelines.numerics.student import normal_quantile
+from evaluation_pipelines.numerics.estimates import Numbers, normal_quantile, ranks
 
 ALPHA = 0.05
 

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from evaluation_pipelines.judging.batch.send import is_too_large
 from evaluation_pipelines.judging.context import LedgerWriter
-from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget import (
     BatchPrice,
     Budget,
@@ -40,6 +39,7 @@ from evaluation_pipelines.judging.endpoint.client import (
     exchange_of,
     sizes_of,
 )
+from evaluation_pipelines.judging.endpoint.limits import Blame, Suspect
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
     Fault,
@@ -48,7 +48,7 @@ from evaluation_pipelines.judging.endpoint.replies import (
     read_completion,
     status_error,
 )
-from evaluation_pipelines.judging.endpoint.request_form import is_about_form
+from evaluation_pipelines.judging.endpoint.transport import is_about_form
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

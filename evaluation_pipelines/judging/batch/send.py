@@ -29,8 +29,8 @@ from evaluation_pipelines.judging.endpoint.batch_api import (
     in_thread,
     request_line,
 )
-from evaluation_pipelines.judging.endpoint.configured import call_limits
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm
+from evaluation_pipelines.judging.endpoint.client import call_limits
+from evaluation_pipelines.judging.endpoint.transport import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.scoring import PromptInput

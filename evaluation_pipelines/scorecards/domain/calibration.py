@@ -22,9 +22,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers, ranks
+from evaluation_pipelines.numerics.estimates import (
+    UNKNOWN,
+    Codes,
+    Estimate,
+    Numbers,
+    ranks,
+    t_quantile,
+)
 from evaluation_pipelines.numerics.shares import weighted_share
-from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 30

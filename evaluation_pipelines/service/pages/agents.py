@@ -29,8 +29,11 @@ from evaluation_pipelines.reputation.domain.signals import (
     session_event_id,
     unknown_identity,
 )
-from evaluation_pipelines.reputation.domain.submitted import AmbiguousAgentError
-from evaluation_pipelines.reputation.submitted import agent_window, organizations_of_agent
+from evaluation_pipelines.reputation.submitted import (
+    AmbiguousAgentError,
+    agent_window,
+    organizations_of_agent,
+)
 from evaluation_pipelines.schemas import AGENTS, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.errors import not_found

@@ -11,7 +11,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
-from evaluation_pipelines.scorecards.audit_samples import calibration, profile_leans
+from evaluation_pipelines.scorecards.blind_reviews import calibration, profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS, Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range

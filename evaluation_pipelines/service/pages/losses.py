@@ -9,7 +9,7 @@ import polars as pl
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.views.sessions import state_counts
 

@@ -24,8 +24,7 @@ from evaluation_pipelines.scorecards.audit_review import (
     review_facts,
     session_transcript,
 )
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
-from evaluation_pipelines.scorecards.blind_reviews import gone
+from evaluation_pipelines.scorecards.blind_reviews import draw_samples, gone, undrawn_dates
 from evaluation_pipelines.scorecards.domain.overrides import outdated, with_states
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number

@@ -30,8 +30,7 @@ from evaluation_pipelines.service.receiver.requests import (
 )
 from evaluation_pipelines.service.receiver.spool import Spool
 from evaluation_pipelines.storage.ledger.errors import LedgerError
-from evaluation_pipelines.storage.received_files import ReceivedRecord
-from evaluation_pipelines.telemetry.received import received_folder
+from evaluation_pipelines.storage.received_files import ReceivedRecord, received_folder
 
 _LOG = logging.getLogger("evaluation_pipelines.service.receiver")
 

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
-from evaluation_pipelines.reputation.domain.submitted import Source, SubmittedEvaluation
 from evaluation_pipelines.reputation.submitted import (
+    Source,
+    SubmittedEvaluation,
     SubmittedEvaluations,
     organization_of_agent,
     reputation_record,

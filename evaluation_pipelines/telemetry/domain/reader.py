@@ -22,7 +22,6 @@ import polars as pl
 from evaluation_pipelines import times
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.telemetry.domain.attributes import text
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.event_ids import content_id, with_ordinal
 from evaluation_pipelines.telemetry.domain.events import (
@@ -47,6 +46,7 @@ from evaluation_pipelines.telemetry.domain.otlp import (
 )
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
+    IngestCounts,
     Origin,
     Producer,
     Producers,

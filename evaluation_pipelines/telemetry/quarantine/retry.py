@@ -22,6 +22,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
 from evaluation_pipelines.storage.lock import INGEST, Hold, held
 from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.storage.replaced_parts import replace_parts
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import Documents
@@ -53,7 +54,6 @@ from evaluation_pipelines.telemetry.reading import (
     open_documents,
     read_byte_range,
 )
-from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 

@@ -20,7 +20,7 @@ from evaluation_pipelines.comparison.domain.before_after import (
     difference_of,
 )
 from evaluation_pipelines.comparison.domain.differences import Difference
-from evaluation_pipelines.numerics.student import t_quantile
+from evaluation_pipelines.numerics.estimates import t_quantile
 
 
 def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evaluation_pipelines.scorecards.audit_review import AuditReview
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.scorecards.blind_reviews import draw_samples, undrawn_dates
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.built_before import build_by

@@ -8,8 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
-from evaluation_pipelines.comparison.masque_lift import compare_masques, write_masque_lift
+from evaluation_pipelines.comparison.masque_lift import (
+    compare_masques,
+    masque_lift,
+    write_masque_lift,
+)
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_KEY
 from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 from evaluation_pipelines_tests.workplace import NOW, Workplace

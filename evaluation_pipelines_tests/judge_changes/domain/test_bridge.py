@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
-from evaluation_pipelines.judge_changes.domain.bridge import (
+from evaluation_pipelines.judge_changes.domain.judge_change import (
     Mean,
     Part,
     period_means,

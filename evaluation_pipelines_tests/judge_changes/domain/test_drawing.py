@@ -4,7 +4,7 @@ from collections import Counter
 
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.drawing import (
+from evaluation_pipelines.judge_changes.domain.judge_change import (
     Stratum,
     allocate,
     draw,

@@ -17,7 +17,7 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.run import JudgeRun, RunRequest, judge, utc_now
-from evaluation_pipelines.judging.termination import Interruption
+from evaluation_pipelines.judging.runner import Interruption
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests import judge_endpoint
 from evaluation_pipelines_tests.judge_batches import BatchRoutes, lost

@@ -7,7 +7,6 @@ from itertools import product
 
 import pytest
 
-from evaluation_pipelines.judging.domain.attacks import Attack
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     FailedConversation,
@@ -18,6 +17,7 @@ from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
+from evaluation_pipelines.judging.domain.validation import Attack
 from evaluation_pipelines.judging.domain.verdict import Verdict, parse_verdict
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.builders import Row, event, events_frame, prompt, tool

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.judging.domain.blame import Blame, Suspect, Symptom
+from evaluation_pipelines.judging.endpoint.limits import Blame, Suspect, Symptom
 
 
 def suspect(number: int, symptom: Symptom = "rejected", reason: str = "400: bad") -> Suspect:

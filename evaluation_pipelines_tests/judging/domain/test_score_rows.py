@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.judging.domain.score_rows import (
+from evaluation_pipelines.judging.domain.badge import (
     every_scoring_has_its_session,
     score_rows,
     totals_are_in_range,

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN
 from evaluation_pipelines.judging.domain.validation import (
+    ASKED_AGAIN,
     JUDGED_SESSIONS,
     METHODICAL,
     figures,

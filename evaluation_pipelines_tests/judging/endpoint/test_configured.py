@@ -7,7 +7,7 @@ import pytest
 
 from evaluation_pipelines.judging.domain.budget import BudgetLimits, PlannedCall, Price, Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Message
-from evaluation_pipelines.judging.endpoint.configured import (
+from evaluation_pipelines.judging.endpoint.client import (
     judge_budget_limits,
     judge_client,
     judge_pricing,

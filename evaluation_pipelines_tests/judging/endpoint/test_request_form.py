@@ -6,7 +6,7 @@ from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
 from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.replies import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
+from evaluation_pipelines.judging.endpoint.transport import RequestForm, names_field
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
 from evaluation_pipelines_tests.judging.endpoint.judge_calls import QUESTION, Clock, ask, run

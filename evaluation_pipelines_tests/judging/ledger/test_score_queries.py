@@ -1,7 +1,7 @@
 """Queries on scores by date, session and prompt hash, and on events."""
 
+from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
 from evaluation_pipelines.judging.ledger.score_queries import scorings_of_day
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.submitted import (
+from evaluation_pipelines.reputation.submitted import (
     EvaluationError,
     SubmittedEvaluation,
     inline_record,

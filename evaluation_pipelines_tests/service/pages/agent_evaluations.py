@@ -6,8 +6,7 @@ import polars as pl
 
 from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
 from evaluation_pipelines.reputation.domain.signals import session_evaluations_of_agents
-from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
-from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import (
     AGENT_SCORES,
     AGENT_SESSIONS,

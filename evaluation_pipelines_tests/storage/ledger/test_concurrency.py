@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, touch
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 from evaluation_pipelines.storage.parts import PartDate
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatches,
     SessionIndex,

@@ -4,7 +4,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import PositionMovedError, SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.telemetry.domain.event_ids import event_ids
-from evaluation_pipelines.telemetry.domain.otel_log_rows import OtelLogRow, otlp_line, row_hash
+from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogRow, otlp_line, row_hash
 
 NOON_NS = 1_780_315_200_000_000_000
 RECORD = ("organization", "session", "name", 5)

@@ -12,8 +12,8 @@ from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,

@@ -4,7 +4,7 @@ import json
 from datetime import date, timedelta
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport

@@ -6,8 +6,9 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.formatting import points, signed
-from evaluation_pipelines.judge_changes.domain.drawing import DAYS, STRATUM
 from evaluation_pipelines.judge_changes.domain.judge_change import (
+    DAYS,
+    STRATUM,
     JudgeChange,
     headline,
     judges_line,

@@ -6,7 +6,7 @@ from datetime import datetime
 import polars as pl
 
 from evaluation_pipelines.formatting import usd, whole
-from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
+from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
 from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
+from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.service.pages.domain.judge_status import (
