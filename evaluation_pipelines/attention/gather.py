@@ -1,4 +1,7 @@
-"""Collect what the list of items needs: from the stores, the disk, and what should answer."""
+"""Collect what the list of items needs: from the stores, the disk, and what should answer.
+
+The address of a page that an item names; the domain quotes nothing.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -6,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, urlencode
 
 import polars as pl
 
@@ -34,6 +38,7 @@ from evaluation_pipelines.attention.domain.facts import (
 from evaluation_pipelines.attention.domain.item import (
     BOOKS_DAYS,
     Item,
+    Page,
     quarantine,
     reviews,
     silent_locks,
@@ -387,3 +392,10 @@ class _Readable:
         except LakeError as error:
             self.errors.append(str(error))
             return otherwise
+
+
+def address_of(page: Page) -> str:
+    """Return the path and query of a page of the service, or the URL of one of another server."""
+    path = "/".join(quote(each, safe="") for each in page.path)
+    query = f"?{urlencode(page.query)}" if page.query else ""
+    return f"{page.server}/{path}{query}"

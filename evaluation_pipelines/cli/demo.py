@@ -28,18 +28,19 @@ from evaluation_pipelines.cli.reputation import print_agents, update_reputation
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
-from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
+from evaluation_pipelines.demo.judge_demo import (
+    DEMO_LEAD,
+    DEMO_REVIEWER,
+    judge_demo,
+    measure_demo_change,
+    raise_demo_alerts,
+    review_demo,
+)
 from evaluation_pipelines.demo.landing import (
     other_telemetry,
     put_identities,
     put_telemetry,
     recorded_files,
-)
-from evaluation_pipelines.demo.review_demo import (
-    DEMO_LEAD,
-    DEMO_REVIEWER,
-    raise_demo_alerts,
-    review_demo,
 )
 from evaluation_pipelines.judge_changes.domain.judge_change import headline, title
 from evaluation_pipelines.judging.domain.badge import badge, flags_of

@@ -15,12 +15,16 @@ from evaluation_pipelines.cli.output import (
     print_line,
 )
 from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
-from evaluation_pipelines.erasure.context import NothingKnownError, exempt_stores
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.expire import Expire, Expiry, is_set
 from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.erasure.landing_files import LandingTrace
-from evaluation_pipelines.erasure.selection import Selection, select
+from evaluation_pipelines.erasure.selection import (
+    NothingKnownError,
+    Selection,
+    exempt_stores,
+    select,
+)
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 

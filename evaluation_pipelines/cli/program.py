@@ -48,7 +48,7 @@ COMMANDS = {
         "Print the telemetry settings of an agent program or library.",
     ),
     "score": Entry("score:score", _FIRST, "Score telemetry files without storing anything."),
-    "doctor": Entry("doctor:doctor", _FIRST, "Check the installation and suggest fixes."),
+    "doctor": Entry("status:doctor", _FIRST, "Check the installation and suggest fixes."),
     "status": Entry("status:status", _DAILY, "Show needs, progress, built dates and judge cost."),
     "sessions": Entry("sessions:sessions", _DAILY, "List sessions with scores, or compare groups."),
     "show": Entry("show:show", _DAILY, "Show one session: facts, scores, reasons, lost calls."),

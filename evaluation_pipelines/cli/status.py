@@ -1,16 +1,22 @@
-"""Command ``status``: what needs attention, ingest positions, built dates and quarantine."""
+"""Command ``status``: what needs attention, ingest positions, built dates and quarantine.
+
+Command ``doctor``: whether everything is well, and what to do if not.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.attention.domain.items import attention, needing
-from evaluation_pipelines.attention.gather import examine, gather
+from evaluation_pipelines.attention.domain.item import Item, Page, State
+from evaluation_pipelines.attention.domain.items import attention, needing, worst
+from evaluation_pipelines.attention.gather import address_of, examine, gather
+from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.cli import conventions
+from evaluation_pipelines.cli.conventions import FAILED, PARTLY
 from evaluation_pipelines.cli.dates import why_not_built
-from evaluation_pipelines.cli.doctor import item_record, print_items
 from evaluation_pipelines.cli.output import (
     DATA,
     OutputFormat,
@@ -20,7 +26,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
-from evaluation_pipelines.cli.rows import record_of, write_rows
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.judging.ledger.score_queries import spending_line, spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -28,6 +34,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.damage import find_faults
 from evaluation_pipelines.storage.landing import SkippedFile, summarize_skipped
+from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
@@ -39,6 +46,66 @@ from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
+
+_NAMES = ("kind", "area", "state", "seen", "advice", "page", "since")
+_EXIT = {State.OK: 0, State.WARNING: PARTLY, State.FAILED: FAILED}
+
+
+def doctor(
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Skip checks of the service, Dagster and the judge.")
+    ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Check the installation and suggest fixes.
+
+    Exits with 1 if something failed, with 4 if there are only warnings.
+    """
+    now, settings, asks = datetime.now(UTC), load_settings(), not offline
+    try:
+        with read_stores(settings) as stores:
+            examined = examine(stores, now, asks=asks, counts_rows=asks)
+            facts = gather(stores, now, examined=examined)
+    except NoLedgerError:  # nothing has arrived yet
+        facts = gather_without_stores(settings, now, asks=asks)
+    items = attention(facts)
+    state = worst(items)
+    if form is OutputFormat.TABLE:
+        print_items(needing(items))
+        well = [(each.area, each.seen) for each in items if each.state is State.OK]
+        print_table("OK", ("area", "finding"), well, 2)
+        print_line(_summary(items))
+    else:
+        programs = [] if facts.examined is None else map(asdict, facts.examined.arrivals)
+        write_rows(map(item_record, items), form, _NAMES, state=state.value, programs=[*programs])
+    raise typer.Exit(_EXIT[state])
+
+
+def item_record(item: Item) -> dict[str, Any]:
+    """Return an item for programs."""
+    parts = [{**record_of(each), "page": _address(each.page)} for each in item.parts]
+    fields = record_of(item, "is_for_all", "remedy", "command")
+    return {**fields, "advice": item.advice, "page": _address(item.page), "parts": parts}
+
+
+def _address(page: Page | None) -> str | None:
+    return None if page is None else address_of(page)
+
+
+def print_items(items: Sequence[Item]) -> None:
+    """Print what needs attention: a line each, and below it what it is about and what to do."""
+    for each in items:
+        print_line(one_line(f"{each.state}: {each.title}"))
+        for line in each.lines:
+            print_line(one_line(f"  {line}"))
+
+
+def _summary(items: list[Item]) -> str:
+    counts = {state: sum(each.state is state for each in items) for state in State}
+    parts = [f"{counts[State.FAILED]} failed", pluralize(counts[State.WARNING], "warning")]
+    parts += [pluralize(counts[State.TASK], "task"), f"{counts[State.OK]} OK"]
+    return f"Doctor: {', '.join(parts)}"
+
 
 _MAX_DEFECTS = 10
 _MAX_FILES = 100

@@ -19,12 +19,16 @@ from evaluation_pipelines.defs.automation import (
     newest_part,
     parts_version,
 )
-from evaluation_pipelines.defs.check_results import CheckResults, check_specs
-from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
+from evaluation_pipelines.defs.daily_tables import (
+    NO_SESSIONS,
+    materialization,
+    profiles_are_calibrated,
+    stored_partition,
+)
 from evaluation_pipelines.defs.judging import scores_metadata
-from evaluation_pipelines.defs.retention import retention
+from evaluation_pipelines.defs.metadata import CheckResults, check_specs
+from evaluation_pipelines.defs.night import retention
 from evaluation_pipelines.defs.runs import is_unfinished, ranges_in_runs
-from evaluation_pipelines.defs.scorecards import profiles_are_calibrated
 from evaluation_pipelines.defs.sessions import scores_match_sessions
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing, landed_events, report_checks
 from evaluation_pipelines.schemas import (

@@ -27,9 +27,13 @@ from evaluation_pipelines.defs.automation import (
     is_partition,
     range_tags,
 )
-from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization, report_unbuilt
-from evaluation_pipelines.defs.metadata import histogram_metadata, logged_outputs
+from evaluation_pipelines.defs.metadata import (
+    CheckResults,
+    check_specs,
+    histogram_metadata,
+    logged_outputs,
+)
 from evaluation_pipelines.defs.runs import (
     CANCELED,
     LoggedProgress,

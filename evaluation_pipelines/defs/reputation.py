@@ -16,8 +16,12 @@ from evaluation_pipelines.defs.automation import (
     WHEN_DATE_CHANGED,
     WHEN_INPUTS_SETTLED,
 )
-from evaluation_pipelines.defs.check_results import EVERY_HOUR, asset_check_result
-from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
+from evaluation_pipelines.defs.metadata import (
+    EVERY_HOUR,
+    asset_check_result,
+    column_schema,
+    frame_metadata,
+)
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores_are_in_range,
     reputation_is_in_range,

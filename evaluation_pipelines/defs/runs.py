@@ -1,16 +1,23 @@
-"""Runs: how they are requested, what they log, and the message when one fails."""
+"""Runs: how they are requested, what they log, and the message when one fails.
+
+Resources of assets, sensors and checks.
+"""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from logging import Logger
 
 import dagster as dg
+from dagster_duckdb import DuckDBResource
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import FAILED_RUN, RaisedAlert, run_of
 from evaluation_pipelines.defs.automation import NIGHT_RUN, tagged_dates, tagged_range
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -165,3 +172,28 @@ def _dates_of(tags: Mapping[str, str]) -> set[date]:
         return set()
     first, last = dates
     return {first + timedelta(days=each) for each in range((last - first).days + 1)}
+
+
+class StoresResource(dg.ConfigurableResource[Stores]):
+    """Landing folder, lake and ledger, configured by the environment of the run.
+
+    Nothing is run configuration, since a ledger URL may contain a password.
+    """
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Stores]:
+        """Open the stores for one run or tick."""
+        with open_stores(load_settings()) as stores:
+            yield stores
+
+
+@dg.definitions
+def resources() -> dg.Definitions:
+    """Return every resource by the name of its parameter."""
+    return dg.Definitions(
+        resources={
+            "stores": StoresResource(),
+            # In memory: a DuckDB file that is open for writing would lock out other processes.
+            "duckdb": DuckDBResource(database=":memory:"),
+        }
+    )

@@ -8,8 +8,8 @@ from duckdb import DuckDBPyConnection
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.defs.automation import LAST, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.daily_tables import profiles_are_calibrated
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
-from evaluation_pipelines.defs.scorecards import profiles_are_calibrated
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, Table
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.sql_files import read_sql

@@ -12,13 +12,13 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.erasure.context import NotForgottenError
 from evaluation_pipelines.erasure.ledger_rows import (
     count_erased,
     dates_judged_since,
     expire_ledger_rows,
 )
 from evaluation_pipelines.erasure.parts import lock_date
+from evaluation_pipelines.erasure.selection import NotForgottenError
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

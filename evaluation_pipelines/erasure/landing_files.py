@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 
-from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.prune import Pruner
+from evaluation_pipelines.erasure.selection import ErasureContext
 from evaluation_pipelines.storage.landing import (
     FileReplacedError,
     LandingFile,

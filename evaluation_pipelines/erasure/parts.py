@@ -10,8 +10,8 @@ from io import BytesIO
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.erasure.context import ErasureContext, NotForgottenError
 from evaluation_pipelines.erasure.ledger_rows import ERASED, add_rows, count_erased
+from evaluation_pipelines.erasure.selection import ErasureContext, NotForgottenError
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES, Table
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest

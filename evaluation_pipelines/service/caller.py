@@ -12,10 +12,9 @@ from evaluation_pipelines.access.domain.keys import (
     Role,
     narrowed,
 )
-from evaluation_pipelines.service.addresses import is_loopback, is_trusted
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.limits import Limits
+from evaluation_pipelines.service.limits import Limits, is_loopback, is_trusted
 
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 _MAX_USER_CHARACTERS = 200

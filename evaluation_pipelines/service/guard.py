@@ -17,15 +17,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.keys import has_key
-from evaluation_pipelines.service.addresses import (
+from evaluation_pipelines.service.errors import ServiceError, error_response
+from evaluation_pipelines.service.installation import LOG, Installation
+from evaluation_pipelines.service.limits import (
+    MAX_BODY_BYTES,
+    MAX_BODY_SECONDS,
+    Limits,
     client_address,
     is_known_host,
     is_same_origin,
     is_trusted,
+    limited,
 )
-from evaluation_pipelines.service.errors import ServiceError, error_response
-from evaluation_pipelines.service.installation import LOG, Installation
-from evaluation_pipelines.service.limits import MAX_BODY_BYTES, MAX_BODY_SECONDS, Limits, limited
 from evaluation_pipelines.service.receiver.receiver import media_type_of, refused
 from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
 

@@ -45,7 +45,7 @@ from evaluation_pipelines.service.kept import Asked, Kept
 from evaluation_pipelines.service.pages.agent_trend import usual_days
 from evaluation_pipelines.service.pages.domain.agent_lines import why
 from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS
-from evaluation_pipelines.service.rows import json_rows, json_value
+from evaluation_pipelines.service.routes.common import json_rows, json_value
 from evaluation_pipelines.service.scope import (
     hidden_from,
     is_person,

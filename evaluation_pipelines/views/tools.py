@@ -17,7 +17,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
 )
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.views.by_date import ByDate
+from evaluation_pipelines.views.sessions import ByDate
 
 _COLUMNS = (
     *SESSION_KEY,

@@ -11,7 +11,7 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.build import daily_tables as build_tables
 from evaluation_pipelines.defs import external_builds
 from evaluation_pipelines.defs.automation import parts_version
-from evaluation_pipelines.defs.check_results import WAS_BUILT
+from evaluation_pipelines.defs.metadata import WAS_BUILT
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.judging import score_table
 from evaluation_pipelines.schemas import (

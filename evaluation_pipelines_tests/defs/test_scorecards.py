@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.defs.scorecards import MAX_OBSERVATIONS, Observations, event_counts
+from evaluation_pipelines.defs.daily_tables import MAX_OBSERVATIONS, Observations, event_counts
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.scorecards import Announced, Announcement

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.demo.judge_demo import judge_demo
-from evaluation_pipelines.demo.scripted_judge import answer, count_calls
+from evaluation_pipelines.demo.judge_demo import answer, count_calls, judge_demo
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.missing_tools import parse_missing_tools
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion

@@ -32,7 +32,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.pages.domain.judge_changes import before_and_after
+from evaluation_pipelines.service.pages.judge import before_and_after
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home

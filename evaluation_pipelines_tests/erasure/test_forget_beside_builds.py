@@ -11,9 +11,9 @@ from threading import Event
 
 import pytest
 
-from evaluation_pipelines.erasure.context import NotForgottenError
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.erasure.selection import NotForgottenError
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
 from evaluation_pipelines.storage.lock import BUILD, ERASE, REPUTATION, held
 from evaluation_pipelines_tests.erasure.two_people import (

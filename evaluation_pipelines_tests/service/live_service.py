@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
+from evaluation_pipelines.service.serve import BoundedHttpProtocol
 
 _PROGRAM = Path(sys.executable).parent / "evaluation-pipelines"
 _SECONDS_TO_START = 60

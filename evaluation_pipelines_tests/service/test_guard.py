@@ -18,14 +18,14 @@ from websockets.sync.client import connect
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyStore
 from evaluation_pipelines.service import limits
-from evaluation_pipelines.service.addresses import (
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.limits import (
+    TokenBuckets,
     client_address,
     is_known_host,
     is_loopback,
     is_same_origin,
 )
-from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.limits import TokenBuckets
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines_tests.full_disk import files_of_at_most

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
+from evaluation_pipelines.service.serve import BoundedHttpProtocol
 
 _HEADERS = [(b"content-length", b"4")]
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"

@@ -19,10 +19,10 @@ from websockets.sync.client import connect
 
 from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.limits import Connections, limited
 from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.service.receiver.requests import InFlight
+from evaluation_pipelines.service.serve import BoundedHttpProtocol
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.live_service import (

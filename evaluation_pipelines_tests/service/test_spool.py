@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from evaluation_pipelines.service.receiver.spool import Spool
+from evaluation_pipelines.service.receiver.receiver import Spool
 from evaluation_pipelines.storage import received_files
 from evaluation_pipelines.storage.landing import is_open_elsewhere
 from evaluation_pipelines.storage.received_files import ReceivedRecord

@@ -2,7 +2,7 @@
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.views.by_date import OfVersion
+from evaluation_pipelines.views.sessions import OfVersion
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, session

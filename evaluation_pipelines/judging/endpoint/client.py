@@ -12,7 +12,7 @@ library is told not to retry (``transport.py``).
 * A retry of a request that may have been charged is sent only if ``may_pay_again`` allows it.
 * Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and
   truncated replies are answers.
-* A request whose form is rejected is sent once more in another form (``request_form.py``), which
+* A request whose form is rejected is sent once more in another form (``transport.py``), which
   is kept for all later requests. It counts as the same attempt. A form that was answered once is
   accepted: a later rejection is about one call. After a 5xx that names the system role, which a
   template may not know, the next retry is in the other form.

@@ -20,8 +20,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report import PageLinks, page_content
 from evaluation_pipelines.service.kept import Asked
 from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
-from evaluation_pipelines.service.pages.domain.costs import cost_of
-from evaluation_pipelines.service.pages.domain.days import DayRange
+from evaluation_pipelines.service.pages.domain.days import DayRange, cost_of
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.views.filters import CHOICES as CHOICES_OF_LISTS

@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.attention.domain.item import Page
-from evaluation_pipelines.attention.page_address import address_of
+from evaluation_pipelines.attention.gather import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.sanitize import ShownTexts, shown_texts

@@ -1,4 +1,7 @@
-"""Tools: which calls were lost over all sessions, and which tools judges missed."""
+"""Tools: which calls were lost over all sessions, and which tools judges missed.
+
+Which tool fails most, in a sentence.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,13 +11,12 @@ import polars as pl
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.formatting import csv_text
+from evaluation_pipelines.formatting import csv_text, percent
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
 from evaluation_pipelines.service.pages.domain.days import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
-from evaluation_pipelines.service.pages.domain.tool_answer import FEWEST_CALLS, most_failed
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
     Visitor,
@@ -27,6 +29,29 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
 )
 from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery
 from evaluation_pipelines.views.listing import in_order
+
+FEWEST_CALLS = 20
+"""A tool with fewer calls is not named for its share of failures."""
+
+
+def most_failed(by_tool: pl.DataFrame) -> tuple[str, str] | None:
+    """Return the tool with the most failed calls and a sentence; ``None`` if none failed.
+
+    Args:
+        by_tool: Rows of ``lost_by``.
+    """
+    failed = by_tool.filter(pl.col("failed") > 0, pl.col("tool").is_not_null())
+    if failed.is_empty():
+        return None
+    shares = failed.with_columns(share=pl.col("failed") / pl.col("calls"))
+    most = shares.sort(-pl.col("failed"), "tool").row(0, named=True)
+    said = f"{percent(most['share'])}."
+    often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
+    if not often.is_empty() and often["tool"][0] != most["tool"]:
+        rate = percent(often["share"][0])
+        said += f" Highest rate: {often['tool'][0]}, {rate}."
+    return most["tool"], said
+
 
 ROUTER = APIRouter(include_in_schema=False)
 

@@ -12,8 +12,7 @@ from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_sca
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
-from evaluation_pipelines.service.pages.domain.costs import Cost, cost_of
-from evaluation_pipelines.service.pages.domain.days import DayRange
+from evaluation_pipelines.service.pages.domain.days import Cost, DayRange, cost_of
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.domain.trends import (
     CSV_COLUMNS,

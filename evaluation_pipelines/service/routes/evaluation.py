@@ -52,8 +52,12 @@ from evaluation_pipelines.service.routes.common import (
     Waiting,
     answers,
     as_json,
+    json_row,
+    json_rows,
+    json_value,
+    row_model,
+    without,
 )
-from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
 from evaluation_pipelines.service.scope import (
     find_window,
     sees_people,

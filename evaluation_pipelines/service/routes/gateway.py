@@ -1,12 +1,18 @@
-"""The gateway: methods by their names, in camel case."""
+"""The gateway: methods by their names, in camel case.
+
+Requests of the gateway: six methods with their own names and field names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Body, Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
@@ -17,34 +23,169 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import set_definition, with_next_version
 from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
-from evaluation_pipelines.scorecards.overrides import HumanVerdict
+from evaluation_pipelines.scorecards.overrides import (
+    MAX_NAME_CHARACTERS,
+    MAX_REASON_CHARACTERS,
+    HumanVerdict,
+)
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.service.caller import check_all_organizations, check_role
 from evaluation_pipelines.service.kept import Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
+    MAX_ROWS,
     TOOL_TEXTS,
     Here,
     Reader,
+    RequestTime,
     Waiting,
     answers,
     as_json,
+    camel,
+    camel_row,
+    json_row,
+    json_value,
     record_override,
+    without,
 )
-from evaluation_pipelines.service.routes.gateway_requests import (
-    ComparisonRequest,
-    GatewayRequest,
-    ListRequest,
-    OverrideParams,
-    OverrideRequest,
-    QueryParams,
-    QueryRequest,
-    SetRequest,
-    ToolReportRequest,
-)
-from evaluation_pipelines.service.rows import camel, camel_row, json_row, json_value, without
 from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.find import SessionName, reports_of
+
+Name = Annotated[str, Field(min_length=1, max_length=1024)]
+RunId = Annotated[Name, Field(description="A session key, or a session id that has one window.")]
+
+
+class _Params(BaseModel):
+    # A mistyped condition must not widen a query.
+    model_config = ConfigDict(
+        extra="forbid", alias_generator=to_camel, validate_by_name=False, allow_inf_nan=False
+    )
+
+
+class _TimeRange(_Params):
+    since: RequestTime | None = Field(None, alias="from")
+    until: RequestTime | None = Field(None, alias="to")
+
+    @property
+    def span(self) -> tuple[datetime | None, datetime | None]:
+        """Start, and end exclusive, of the sessions' start."""
+        return self.since, self.until
+
+
+class QueryParams(_TimeRange):
+    """At least one of runId, agentId, from and to."""
+
+    run_id: RunId | None = None
+    agent_id: Name | None = None
+    classification_label: Name | None = None
+    model: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100
+
+
+class OverrideParams(_Params):
+    """A score by a person, on the scale of the profile."""
+
+    run_id: RunId
+    override_score: float
+    annotator: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_CHARACTERS)]
+
+
+class NoParams(_Params):
+    """Nothing."""
+
+
+class SetParams(BaseModel):
+    """A judge profile in camel case, or an object with it as ``profile``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str | None = None
+    name: str | None = None
+    criteria: list[dict[str, Any]] | None = None
+    profile: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check_needed(self) -> Self:
+        given = self.definition
+        if missing := [each for each in ("id", "name", "criteria") if given.get(each) is None]:
+            raise ValueError(f"a profile needs {', '.join(missing)}")
+        return self
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The fields of the profile."""
+        return self.profile or self.model_dump(exclude_none=True)
+
+
+class ComparisonParams(_TimeRange):
+    """By default all labels, and the 28 complete days before."""
+
+    classification_label: Name | None = None
+
+
+class ToolReportParams(_Params):
+    """One session."""
+
+    run_id: RunId
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class QueryRequest(_Request):
+    """Scorecards with the newest overrides."""
+
+    method: Literal["evaluation.scorecards.query"]
+    params: QueryParams
+
+
+class OverrideRequest(_Request):
+    """Record a score by a person."""
+
+    method: Literal["evaluation.scorecards.override"]
+    params: OverrideParams
+
+
+class ListRequest(_Request):
+    """All judge profiles."""
+
+    method: Literal["evaluation.judges.list"]
+    params: NoParams = NoParams()
+
+
+class SetRequest(_Request):
+    """Register a judge profile."""
+
+    method: Literal["evaluation.judges.set"]
+    params: SetParams
+
+
+class ComparisonRequest(_Request):
+    """Compare models by quality and cost."""
+
+    method: Literal["evaluation.model_comparison"]
+    params: ComparisonParams = ComparisonParams()
+
+
+class ToolReportRequest(_Request):
+    """Show what the tool calls of a session were worth."""
+
+    method: Literal["evaluation.tool_report"]
+    params: ToolReportParams
+
+
+GatewayRequest = Annotated[
+    QueryRequest
+    | OverrideRequest
+    | ListRequest
+    | SetRequest
+    | ComparisonRequest
+    | ToolReportRequest,
+    Field(discriminator="method"),
+]
+
 
 ROUTER = APIRouter(tags=["gateway"])
 

@@ -40,9 +40,12 @@ from evaluation_pipelines.service.routes.common import (
     answers,
     as_json,
     errors,
+    json_row,
+    json_rows,
     record_override,
+    row_model,
+    without,
 )
-from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
 from evaluation_pipelines.service.scope import (
     find_window,
     hidden_from,

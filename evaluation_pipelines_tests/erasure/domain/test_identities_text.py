@@ -1,6 +1,6 @@
 import pytest
 
-from evaluation_pipelines.erasure.identities import without_people
+from evaluation_pipelines.erasure.forget import without_people
 
 ADA = "  ada:\n    name: Ada\n    # her ids\n    ids:\n      - email: a@x\n"
 BEN = "  # stays\n  ben:\n    name: Ben\n"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
-from evaluation_pipelines.service.pages.domain.judge_changes import before_and_after
+from evaluation_pipelines.service.pages.judge import before_and_after
 from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 from evaluation_pipelines_tests.service.live_service import server_in_thread

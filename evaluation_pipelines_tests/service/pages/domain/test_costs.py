@@ -4,7 +4,7 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.costs import (
+from evaluation_pipelines.service.pages.domain.days import (
     cost_of,
     costs_of_ranges,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evaluation_pipelines.formatting import DASH, signed
 from evaluation_pipelines.judge_changes.domain.judge_change import headline, sentences
-from evaluation_pipelines.service.pages.domain.judge_changes import before_and_after, stratum_rows
+from evaluation_pipelines.service.pages.judge import before_and_after, stratum_rows
 from evaluation_pipelines_tests.judge_changes.change_builders import changed, simulated, unmeasured
 
 BRIDGED = simulated(4.0, 8.0)

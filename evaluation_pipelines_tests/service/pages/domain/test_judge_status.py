@@ -7,15 +7,13 @@ import polars as pl
 from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.scorecards.domain.calibration import Agreement
-from evaluation_pipelines.service.pages.domain.judge_status import (
-    day_of_judge,
-    state_of_judge,
-    who_scored,
-)
-from evaluation_pipelines.service.pages.domain.trust import (
+from evaluation_pipelines.service.pages.judge import (
     answer,
+    day_of_judge,
     sentence,
+    state_of_judge,
     trust_line,
+    who_scored,
 )
 
 

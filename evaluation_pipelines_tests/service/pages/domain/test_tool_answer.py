@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.tool_answer import most_failed
+from evaluation_pipelines.service.pages.tools import most_failed
 
 
 def tools(*rows: tuple[str | None, int, int]) -> pl.DataFrame:
