@@ -86,6 +86,8 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
         ("EVAL_JUDGE_SAMPLE_RATE", "1.5", "less than or equal to 1"),
         ("EVAL_JUDGE_TIMEOUT_SECONDS", "0", "greater than 0"),
         ("EVAL_JUDGE_TEMPERATURE", "warm", "valid number"),
+        ("EVAL_SIGNAL_DELTAS", "{", "it is no JSON"),
+        ("EVAL_EXCLUDE_SESSIONS", "ci", "it is no JSON"),
     ],
 )
 def test_a_fault_names_the_variable_its_value_what_is_allowed_and_the_meaning(

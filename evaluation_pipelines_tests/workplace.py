@@ -134,7 +134,7 @@ def _empty_ledger() -> bytes:
 @contextmanager
 def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     """Open the stores under a folder; settings by name as in ``Settings``."""
-    chosen = Settings(_env_file=None, data_dir=folder, **settings)
+    chosen = Settings(data_dir=folder, **settings)
     landing = open_landing(chosen.landing_dir)
     if landing.folder is not None:
         landing.folder.mkdir(parents=True, exist_ok=True)

@@ -7,12 +7,12 @@ edge (terminal, Dagster) and passed on as values.
 """
 
 import logging
+import os
 from functools import cache
 
+from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, SettingsConfigDict
-from pydantic_settings import SettingsError as UnparsedSettingError
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings.data import (
@@ -70,10 +70,6 @@ class Settings(
     Creating it raises ``pydantic.ValidationError``; call ``load_settings`` for a readable message.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
-    )
-
 
 def variable_of(field_name: str) -> str:
     """Return the environment variable of a field of ``Settings``."""
@@ -87,22 +83,25 @@ def load_settings() -> Settings:
     Raises:
         SettingsError: with one line per invalid variable.
     """
-    for source in (EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)):
-        for removed in REMOVED:
-            if removed.lower() in source.env_vars:
-                _warn_of(removed)
+    given = _variables()
+    for removed in REMOVED:
+        if removed in given:
+            _warn_of(removed)
+    variables = {name: variable_of(name) for name in Settings.model_fields}
+    chosen = {name: given[variable] for name, variable in variables.items() if variable in given}
     try:
-        return Settings()
-    except UnparsedSettingError as error:
-        name = str(error).partition('field "')[2].partition('"')[0]
-        meaning = Settings.model_fields[name].description
-        message = f"{variable_of(name)} cannot be used: it is no JSON. Meaning: {meaning}."
-        raise SettingsError(message) from None
+        return Settings.model_validate(chosen)
     except ValidationError as error:
         faults = [_fault(detail) for detail in error.errors() if _has_own_fault(detail)]
         message = "These settings cannot be used:\n" + "\n".join(faults)
         # The cause would print the values again, and a ledger URL may hold a password.
         raise SettingsError(message) from None
+
+
+def _variables() -> dict[str, str]:
+    """Return what is set and not empty: the environment counts before the file."""
+    sources = (dotenv_values(".env"), os.environ)
+    return {name.upper(): text for source in sources for name, text in source.items() if text}
 
 
 @cache

@@ -1,5 +1,6 @@
 """Settings of data: where it is, how telemetry is read, who is who, how long it is kept."""
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -8,14 +9,15 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ByteSize,
+    ConfigDict,
     Field,
     PlainValidator,
     SecretStr,
     ValidationInfo,
 )
-from pydantic_settings import BaseSettings, NoDecode
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE
 
@@ -64,6 +66,16 @@ def split_names(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(name for name in map(str.strip, value.split(",")) if name)
+
+
+def decoded(value: object) -> object:
+    """Return the value of a setting that is written in JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
 
 
 def column_of(attribute: str) -> str:
@@ -124,7 +136,16 @@ def _start_date(data_dir: Path) -> date | str:
     return path.read_text("utf-8").strip() if path.is_file() else USUAL_START_DATE
 
 
-class StoreSettings(BaseSettings):
+class SettingsSection(BaseModel):
+    """Settings that belong together."""
+
+    # Only ``Settings`` is built from values, and builds what it needs.
+    model_config = ConfigDict(
+        validate_default=True, validate_by_name=True, frozen=True, defer_build=True
+    )
+
+
+class StoreSettings(SettingsSection):
     """Folders, databases and the range of the partitions."""
 
     data_dir: LocalPath = Field(
@@ -213,7 +234,7 @@ def _engine(name: str) -> str:
     return name
 
 
-class EngineSettings(BaseSettings):
+class EngineSettings(SettingsSection):
     """Where ingest and builds run their work."""
 
     engine: Annotated[str, AfterValidator(_engine)] = Field(
@@ -227,7 +248,7 @@ class EngineSettings(BaseSettings):
 _MIB = 1024 * 1024
 
 
-class TelemetrySettings(BaseSettings):
+class TelemetrySettings(SettingsSection):
     """Limits of ingest, and when a session counts as ended."""
 
     session_idle_minutes: int = Field(
@@ -270,7 +291,7 @@ class TelemetrySettings(BaseSettings):
         description="store records that no dialect recognizes, as `other`",
     )
     session_attributes: Annotated[
-        tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(checked_attributes)
+        tuple[str, ...], BeforeValidator(split_names), AfterValidator(checked_attributes)
     ] = Field(
         default=(),
         description="names of attributes, separated by commas, that become columns of sessions "
@@ -312,7 +333,7 @@ PeopleView: TypeAlias = Literal["off", "team", "person"]
 """What reports show of people: nothing, teams, or single people."""
 
 
-class PeopleSettings(BaseSettings):
+class PeopleSettings(SettingsSection):
     """File of the identities, and how much of people reports show."""
 
     identities_path: LocalPath = Field(
@@ -340,7 +361,7 @@ class PeopleSettings(BaseSettings):
     )
 
 
-class ExpirySettings(BaseSettings):
+class ExpirySettings(SettingsSection):
     """Days after which data are deleted; by session date, or by the day on which they were read."""
 
     keep_texts_days: int | None = Field(

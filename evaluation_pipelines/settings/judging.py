@@ -12,10 +12,14 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode
 
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.settings.data import LocalPath, split_names
+from evaluation_pipelines.settings.data import (
+    LocalPath,
+    SettingsSection,
+    decoded,
+    split_names,
+)
 from evaluation_pipelines.settings.exclusions import check_rules
 
 _OPENAI = "https://api.openai.com/v1"
@@ -68,7 +72,7 @@ PersonalData: TypeAlias = Literal["email", "card", "iban", "ssn", "phone", "ip",
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
 
 
-class JudgeEndpointSettings(BaseSettings):
+class JudgeEndpointSettings(SettingsSection):
     """Endpoint of the judge and limits of its use."""
 
     openai_base_url: _BaseUrl | None = Field(
@@ -151,7 +155,7 @@ class JudgeEndpointSettings(BaseSettings):
         return None
 
 
-class JudgeBudgetSettings(BaseSettings):
+class JudgeBudgetSettings(SettingsSection):
     """Budget of the judge."""
 
     judge_max_sessions: int | None = Field(
@@ -259,14 +263,14 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         ge=1000,
         description="maximum length of a transcript. The middle of a longer one is cut",
     )
-    judge_redact_personal: Annotated[
-        tuple[PersonalData, ...], NoDecode, BeforeValidator(_personal_data)
-    ] = Field(
-        default=("email", "card", "iban", "ssn", "phone"),
-        description="personal data that is removed, separated by commas: `email`, `card`, "
-        "`iban`, `ssn`, `phone`, `ip`, `home` (user names in paths), or `none`",
+    judge_redact_personal: Annotated[tuple[PersonalData, ...], BeforeValidator(_personal_data)] = (
+        Field(
+            default=("email", "card", "iban", "ssn", "phone"),
+            description="personal data that is removed, separated by commas: `email`, `card`, "
+            "`iban`, `ssn`, `phone`, `ip`, `home` (user names in paths), or `none`",
+        )
     )
-    judge_exclude_flagged: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_flags_of)] = Field(
+    judge_exclude_flagged: Annotated[tuple[str, ...], BeforeValidator(_flags_of)] = Field(
         default=(),
         description="flags whose scores do not count: `all`, or names with commas of "
         f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}. See docs/judging.md",
@@ -281,7 +285,7 @@ def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     return rules
 
 
-class ScorecardSettings(BaseSettings):
+class ScorecardSettings(SettingsSection):
     """Folder of profiles, placeholder cards, exclusions, audit sample."""
 
     profiles_dir: LocalPath = Field(
@@ -294,7 +298,9 @@ class ScorecardSettings(BaseSettings):
         description="write a placeholder scorecard, which does not count, if only a judge can "
         "score a session and none has",
     )
-    exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
+    exclude_sessions: Annotated[
+        dict[str, dict[str, str]], BeforeValidator(decoded), AfterValidator(_checked)
+    ] = Field(
         default_factory=dict,
         description="sessions that are neither judged nor scored: JSON object, rule -> column -> "
         "value, see docs/operations.md",
@@ -304,7 +310,7 @@ class ScorecardSettings(BaseSettings):
     )
 
 
-class ComparisonSettings(BaseSettings):
+class ComparisonSettings(SettingsSection):
     """What a comparison needs, and what it calls as good."""
 
     baseline_min: int = Field(

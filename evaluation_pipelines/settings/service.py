@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode
 
-from evaluation_pipelines.settings.data import split_names
+from evaluation_pipelines.settings.data import SettingsSection, decoded, split_names
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -30,10 +29,10 @@ _PageUrl: TypeAlias = Annotated[str, AfterValidator(_page_url)]
 _MIB = 1024 * 1024
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(SettingsSection):
     """Names and URLs of the service, proxies in front of it, and limits of what it receives."""
 
-    service_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
+    service_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="host names, separated by commas, of the service. Requests for another name "
         "(except `localhost` and IP addresses) are rejected",
@@ -47,13 +46,13 @@ class ServiceSettings(BaseSettings):
         description="URL of Dagster's interface, to which the pages link",
     )
     trusted_proxies: Annotated[
-        tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(_networks)
+        tuple[str, ...], BeforeValidator(split_names), AfterValidator(_networks)
     ] = Field(
         default=(),
         description="IP addresses or networks, separated by commas, of proxies whose "
         "`X-Forwarded-For`, `X-Forwarded-User` and `X-Forwarded-Groups` are believed",
     )
-    forwarded_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
+    forwarded_groups: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="what people whom a proxy names may do, by group: `GROUP=ROLE` or "
         "`GROUP=ROLE@ORGANIZATION`, separated by commas. See docs/service.md",
@@ -111,7 +110,7 @@ def _webhook(url: SecretStr) -> SecretStr:
     return url
 
 
-class AlertSettings(BaseSettings):
+class AlertSettings(SettingsSection):
     """Where alerts are sent, how long a source may be silent, and what may be spent."""
 
     alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
@@ -150,7 +149,7 @@ def _time_zone(name: str) -> str:
     return name
 
 
-class NightSettings(BaseSettings):
+class NightSettings(SettingsSection):
     """When the nightly evaluation starts."""
 
     nightly_hour: int = Field(
@@ -175,7 +174,7 @@ def _dsn(dsn: SecretStr | None) -> SecretStr | None:
     return dsn
 
 
-class ReputationSettings(BaseSettings):
+class ReputationSettings(SettingsSection):
     """ClickHouse and the signals of other systems."""
 
     clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_dsn)] = Field(
@@ -190,7 +189,7 @@ class ReputationSettings(BaseSettings):
         ge=0,
         description="seconds to wait for ClickHouse while it is down or in use",
     )
-    signal_deltas: dict[str, _Delta] = Field(
+    signal_deltas: Annotated[dict[str, _Delta], BeforeValidator(decoded)] = Field(
         default_factory=dict,
         description="reputation: JSON object, event type of an external signal -> its "
         "`score_delta` (-1 to 1), see docs/reputation.md",

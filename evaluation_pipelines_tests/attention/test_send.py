@@ -179,7 +179,7 @@ def test_a_webhook_with_a_blank_is_refused_and_never_logged(
 ) -> None:
     url = f"http://127.0.0.1:1/token-123{blank}x"
     with pytest.raises(ValidationError, match="must have no blanks") as refused:
-        Settings(_env_file=None, alert_webhook_url=SecretStr(url))
+        Settings(alert_webhook_url=SecretStr(url))
     assert "token-123" not in str(refused.value)
     raise_alert(stores(workplace, url), FULL, NOW, LOG)
     assert_not_delivered(caplog.messages[1:])

@@ -306,4 +306,4 @@ def _dates(first: str, last: str) -> list[date]:
 
 def _settings(folder: str) -> Settings:
     # Settings of the person who measures must not change what is measured.
-    return Settings(_env_file=None, data_dir=Path(folder))
+    return Settings(data_dir=Path(folder))

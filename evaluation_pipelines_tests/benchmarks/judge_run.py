@@ -68,7 +68,7 @@ def _fill(folder: Path, sessions: int) -> None:
     end = (datetime.now(UTC) - timedelta(days=7)).date()
     extent = Extent(_DAYS, sessions / _DAYS)
     write_telemetry(folder / "landing" / "team", seed=1, end=end, extent=extent)
-    with open_stores(Settings(_env_file=None, data_dir=folder)) as stores:
+    with open_stores(Settings(data_dir=folder)) as stores:
         Ingest(stores).run()
         job = Build(stores)
         job.run(job.pending_dates())

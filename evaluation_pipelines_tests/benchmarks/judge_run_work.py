@@ -11,7 +11,6 @@ from evaluation_pipelines.storage.stores import open_stores
 def judge_all(folder: str, base_url: str, concurrency: int, max_sessions: int) -> dict[str, float]:
     """Judge what is due; how many sessions were scored, and with how many calls."""
     settings = Settings(
-        _env_file=None,
         data_dir=Path(folder),
         OPENAI_BASE_URL=base_url,
         judge_model="judge-1",

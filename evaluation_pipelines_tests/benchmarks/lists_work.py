@@ -15,7 +15,7 @@ def fill(folder: str, days: int, sessions: int) -> dict[str, int]:
     """Build sessions of some days; return how many."""
     land(folder, days, sessions)
     dates = [END - timedelta(days=number) for number in range(days, 0, -1)]
-    with open_stores(Settings(_env_file=None, data_dir=Path(folder))) as stores:
+    with open_stores(Settings(data_dir=Path(folder))) as stores:
         results = Build(stores).run(dates)
         if failed := [each for each in results if not isinstance(each, DateBuilt)]:
             raise BenchmarkError(f"{failed[0].error}")

@@ -59,5 +59,5 @@ def _walk(folder: Path) -> None:
 @contextmanager
 def _stores(folder: str) -> Iterator[Stores]:
     # Settings of the person who measures must not change what is measured.
-    with open_stores(Settings(_env_file=None, data_dir=Path(folder))) as stores:
+    with open_stores(Settings(data_dir=Path(folder))) as stores:
         yield stores

@@ -53,7 +53,7 @@ def fill(folder: str, days: int, sessions: int) -> dict[str, object]:
     """Build sessions of some days up to yesterday; return the key of one of the newest day."""
     now = datetime.now(UTC)
     dates = [now.date() - timedelta(days=number) for number in range(days, 0, -1)]
-    with open_stores(Settings(_env_file=None, data_dir=Path(folder))) as stores:
+    with open_stores(Settings(data_dir=Path(folder))) as stores:
         parts = [part for day in dates for part in _land(stores, day, sessions)]
         commit_parts(stores, parts, [each for day in dates for each in _starts(day, sessions)])
         results = Build(stores).run(dates)

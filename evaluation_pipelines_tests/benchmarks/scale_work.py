@@ -27,7 +27,7 @@ def fill(folder: str, engine: str, cores: int, shards: int) -> dict[str, object]
     A Ray cluster of one node is started before the clock is, and idles with it.
     """
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    settings = Settings(_env_file=None, data_dir=Path(folder), engine=engine, shards=shards)
+    settings = Settings(data_dir=Path(folder), engine=engine, shards=shards)
     steps: dict[str, Step] = {}
     with ExitStack() as stack:
         if engine == "ray":

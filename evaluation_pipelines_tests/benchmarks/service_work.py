@@ -60,7 +60,7 @@ def _row(agent: int, number: int, now: datetime) -> dict[str, object]:
 
 def _settings(folder: str) -> Settings:
     # Settings of the person who measures must not change what is measured.
-    return Settings(_env_file=None, data_dir=Path(folder))
+    return Settings(data_dir=Path(folder))
 
 
 if __name__ == "__main__":

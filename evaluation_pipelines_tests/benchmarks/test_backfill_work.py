@@ -18,7 +18,7 @@ def test_the_program_and_both_loops_agree_on_a_small_backfill(tmp_path: Path) ->
     first, last = (str(day) for day in days)
     # 2 dates of 3 sessions of 100 events.
     assert backfill_work.land(folder, 2, 3) == {"events": 600}
-    with open_stores(Settings(_env_file=None, data_dir=tmp_path)) as stores:
+    with open_stores(Settings(data_dir=tmp_path)) as stores:
         results = Build(stores).run(days)
     assert all(isinstance(each, DateBuilt) for each in results)
     made = backfill_work.made(folder, first, last)

@@ -67,7 +67,7 @@ def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
 
 
 def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
-    with open_stores(Settings(_env_file=None, data_dir=closed.folder / "data")) as stores:
+    with open_stores(Settings(data_dir=closed.folder / "data")) as stores:
         rewrite(stores, SESSION_EVALUATIONS, lambda rows: rows[1:])
     ran = closed("books", "2026-06-01")
 

@@ -25,7 +25,7 @@ SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 @pytest.fixture
 def compared(program: Program) -> Program:
     """A good and a bad model with 40 runs each, and three runs of another label."""
-    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    settings = Settings(data_dir=program.folder / "data")
     with open_stores(settings) as stores:
         place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
         rows = [

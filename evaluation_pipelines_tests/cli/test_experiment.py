@@ -45,7 +45,7 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
         attributes = [{"key": "experiment.prompt", "value": arm}]
         sessions.append(row(**shared, person_id=f"p{person}", session_attributes=attributes))
         evaluations.append(scored)
-    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    settings = Settings(data_dir=program.folder / "data")
     with open_stores(settings) as stores:
         place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
         put(place, AGENT_SESSIONS, [each | {"session_date": DAY} for each in sessions])

@@ -24,7 +24,7 @@ GOOD, BAD = (
 
 def place(program: Program, runs: int = 1) -> None:
     """Six tasks on three branches: ``good`` is as good as main, give or take 2, ``bad`` 30 less."""
-    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    settings = Settings(data_dir=program.folder / "data")
     levels = {"main": 0.0, "good": 0.0, "bad": -30.0}
     evaluations, sessions = [], []
     for number in range(18 * runs):

@@ -188,7 +188,7 @@ JUNE_1 = date(2026, 6, 1)
 
 
 def settings(url: str) -> Settings:
-    return Settings(_env_file=None, service_url=url)
+    return Settings(service_url=url)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ _CHROMIUM = [
 
 def composites_svg() -> str:
     """The chart that the interface shows with each date, of all generated sessions."""
-    with read_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+    with read_stores(Settings(data_dir=generated())) as stores:
         scores = stores.lake.select(SESSION_PERFORMANCE)
     composites = scores["composite"].drop_nulls().sort().to_list()
     return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
@@ -88,7 +88,7 @@ def judge_change_svg() -> str:
 def comparison_page() -> str:
     """The report that compares models, of all generated sessions."""
     end = datetime(DAY_OF_THE_DEMO.year, DAY_OF_THE_DEMO.month, DAY_OF_THE_DEMO.day, 6, tzinfo=UTC)
-    with open_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+    with open_stores(Settings(data_dir=generated())) as stores:
         return html_page(compare_models(stores, Question(*last_days(end)), end))
 
 
@@ -109,7 +109,7 @@ def main() -> None:
 
 def take_service_pages() -> None:
     """Draw pages of the service: of all generated sessions, and of the best one with texts."""
-    with open_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+    with open_stores(Settings(data_dir=generated())) as stores:
         shown = stores.lake.select(AGENT_SESSIONS).filter(content_level="full", status="completed")
         judged = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
         scores = judged.join(shown, on=SESSION_KEY, how="semi")

@@ -100,4 +100,4 @@ def _write_reputation(stores: Stores) -> None:
 
 
 def _stores(data_dir: Path) -> AbstractContextManager[Stores]:
-    return open_stores(Settings(_env_file=None, data_dir=data_dir))
+    return open_stores(Settings(data_dir=data_dir))

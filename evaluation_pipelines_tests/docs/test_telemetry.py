@@ -80,7 +80,7 @@ def test_every_agent_that_is_understood_is_named() -> None:
 
 def events_of_all_samples() -> Iterator[Mapping[str, object]]:
     """Rows of all genuine telemetry that the package ships."""
-    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    reader = event_reader(Settings(), datetime(2026, 12, 1, tzinfo=UTC))
     for path in sorted(SAMPLES.rglob("*.jsonl")):
         for line in path.read_bytes().split(b"\n"):
             reader.read(line, Origin(path.name, 0))
@@ -146,7 +146,7 @@ def test_the_hook_writes_lines_that_are_understood(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
-    reader = event_reader(Settings(_env_file=None), datetime.now(UTC))
+    reader = event_reader(Settings(), datetime.now(UTC))
     for line in told.read_bytes().splitlines():
         reader.read(line, Origin("ada", 0))
     batch = reader.take(0)
@@ -178,7 +178,7 @@ def test_without_a_masque_the_hook_writes_nothing(tmp_path: Path) -> None:
 
 def test_the_log_record_of_a_don_is_understood() -> None:
     command = next(each.body for each in blocks(TEXT) if "masque.don" in each.body)
-    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    reader = event_reader(Settings(), datetime(2026, 12, 1, tzinfo=UTC))
     reader.read(command.partition("-d '")[2].removesuffix("'").encode(), Origin("file", 0))
     row = reader.take(0).events.row(0, named=True)
 

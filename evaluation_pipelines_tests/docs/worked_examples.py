@@ -95,7 +95,7 @@ def claims(text: str) -> Iterator[Claim]:
 
 def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
     """Session windows of some events with their scores and tool reports, by key."""
-    settings = Settings(_env_file=None)
+    settings = Settings()
     filed = query_events(
         assign_session_dates(events_frame(events), None, settings.start_date).events
     )
@@ -112,7 +112,7 @@ def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
 def genuine_windows() -> dict[str, Mapping[str, Any]]:
     """The windows of the genuine sample, by key."""
     with GENUINE.open("rb") as handle:
-        scored = score_files([(GENUINE.name, handle)], Settings(_env_file=None))
+        scored = score_files([(GENUINE.name, handle)], Settings())
     return {row["session_key"]: row for row in scored.sessions}
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from evaluation_pipelines.reporting.served_copy import served_copy
-from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines_tests.erasure.two_people import EMAIL
 from evaluation_pipelines_tests.program import Program
@@ -17,7 +17,7 @@ def test_the_statements_drop_the_copy_and_no_other_table(
     clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(COPY, clickhouse_over_http_database)
-    copy = served_copy(Settings())
+    copy = served_copy(load_settings())
     assert copy is not None
     query = re.search(r"select .*'(?=\. Then unset EVAL_SERVE_CLICKHOUSE_DSN)", copy.advice)
     assert query is not None

@@ -264,7 +264,7 @@ def test_weeks_are_those_up_to_now(workplace: Workplace, reputation_store: Reput
 
 
 def test_who_only_looks_makes_nothing(tmp_path: Path) -> None:
-    settings = Settings(_env_file=None, data_dir=tmp_path / "data")
+    settings = Settings(data_dir=tmp_path / "data")
     with (
         pytest.raises(ClickHouseError, match=r"holds no reputation yet. Run .* reputation update"),
         read_reputation(settings),

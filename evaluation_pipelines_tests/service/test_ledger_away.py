@@ -93,7 +93,7 @@ def server() -> Iterator[str]:
 @contextmanager
 def serving(folder: Path, url: str) -> Iterator[tuple[int, list[str]]]:
     """Run the service on a ledger; yield its port and the paths of its routes."""
-    settings = Settings(_env_file=None, data_dir=folder, ledger_url=url)
+    settings = Settings(data_dir=folder, ledger_url=url)
     with open_stores(settings, is_served=True) as stores:
         app = create_app(Installation(stores, KeyRing(stores.ledger)))
         routes = [each.partition(" ") for each in route_table(app)]

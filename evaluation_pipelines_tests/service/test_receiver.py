@@ -306,7 +306,7 @@ def test_a_file_of_the_limit_is_followed_by_another(small: Service) -> None:
 
 def test_settings_cannot_allow_more_than_a_file_can_hold() -> None:
     with pytest.raises(ValueError, match="receive_max_body_bytes"):
-        Settings(_env_file=None, receive_max_body_bytes=16 * MIB + 1)
+        Settings(receive_max_body_bytes=16 * MIB + 1)
 
 
 def test_a_message_that_no_file_can_hold_is_refused() -> None:

@@ -27,7 +27,7 @@ from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 def score(*contents: bytes, name: str = "logs.jsonl", **chosen: Any) -> ScoredTelemetry:
     """Score files with these contents."""
     files = [(name, io.BytesIO(content)) for content in contents]
-    return score_files(files, Settings(_env_file=None, **chosen))
+    return score_files(files, Settings(**chosen))
 
 
 def keys(scored: ScoredTelemetry) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_large_file_read_in_many_batches_scores_as_in_one() -> None:
     progress = RecordedProgress()
     whole = score(content)
     files = [("logs.jsonl", io.BytesIO(content))]
-    pieces = score_files(files, Settings(_env_file=None, batch_bytes=1_000), progress)
+    pieces = score_files(files, Settings(batch_bytes=1_000), progress)
     assert pieces.sessions == whole.sessions
     assert (len(progress.advanced) > 5, sum(progress.advanced)) == (True, len(content))
     assert pieces.counts == whole.counts
@@ -235,7 +235,7 @@ def score_only(
             path = folder / f"{number}.jsonl"
             path.write_bytes(content)
             files.append((path.name, stack.enter_context(path.open("rb"))))
-        return score_files(files, Settings(_env_file=None, **chosen), session=name)
+        return score_files(files, Settings(**chosen), session=name)
 
 
 SESSIONS_PER_ROUND = 50

@@ -73,7 +73,7 @@ def test_a_filter_takes_sessions_with_all_values(
 def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVAL_SESSION_ATTRIBUTES", " jira.epic, cost.center,jira.epic,")
     assert load_settings().session_attributes == ("cost.center", "jira.epic")
-    assert Settings(_env_file=None, session_attributes=()).session_attributes == ()
+    assert Settings(session_attributes=()).session_attributes == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from evaluation_pipelines_tests.builders import Row, events_frame
 
 def session_rows(rows: Iterable[Row], idle_minutes: int = 30) -> list[dict[str, Any]]:
     """Rows of ``agent_sessions`` in the table's order."""
-    settings = Settings(_env_file=None, session_idle_minutes=idle_minutes)
+    settings = Settings(session_idle_minutes=idle_minutes)
     return query_sessions(events_frame(rows), settings).to_dicts()
 
 

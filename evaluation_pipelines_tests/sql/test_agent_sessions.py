@@ -78,7 +78,7 @@ def test_the_agent_is_named_by_attribute_else_masque_else_service() -> None:
 
 
 def test_no_events_are_no_sessions() -> None:
-    frame = query_sessions(events_frame([]), Settings(_env_file=None))
+    frame = query_sessions(events_frame([]), Settings())
 
     assert frame.schema == AGENT_SESSIONS.schema
     assert frame.is_empty()

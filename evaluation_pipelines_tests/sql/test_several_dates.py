@@ -53,7 +53,7 @@ def random_event(random: Random) -> Row:
 
 
 def sessions(events: pl.DataFrame) -> pl.DataFrame:
-    return query_sessions(events, Settings(_env_file=None))
+    return query_sessions(events, Settings())
 
 
 def tool_calls(events: pl.DataFrame) -> pl.DataFrame:
@@ -90,7 +90,7 @@ def test_windows_and_calls_are_the_same_together_and_by_themselves(seed: int) ->
     random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
     events = query_events(events_frame([random_event(random) for _ in range(40)]))
 
-    windows, calls = query_sessions_and_calls(events, events, Settings(_env_file=None))
+    windows, calls = query_sessions_and_calls(events, events, Settings())
 
     assert windows.equals(sessions(events))
     assert with_names(calls).equals(tool_calls(events))

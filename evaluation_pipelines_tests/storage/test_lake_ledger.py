@@ -18,7 +18,7 @@ from evaluation_pipelines_tests.world import session
 
 
 def settings_of(folder: Path, ledger: str = "ledger.db") -> Settings:
-    return Settings(_env_file=None, data_dir=folder, ledger_url=f"sqlite:///{folder / ledger}")
+    return Settings(data_dir=folder, ledger_url=f"sqlite:///{folder / ledger}")
 
 
 def fill(folder: Path) -> set[Path]:

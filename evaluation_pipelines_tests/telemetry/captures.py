@@ -48,7 +48,7 @@ def stateless(*paths: Path) -> dict[str, Row]:
     handles = [path.open("rb") for path in paths]
     try:
         named = zip(map(str, paths), handles, strict=True)
-        scored = score_files(named, Settings(_env_file=None))
+        scored = score_files(named, Settings())
     finally:
         for handle in handles:
             handle.close()

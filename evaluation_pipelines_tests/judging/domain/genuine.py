@@ -17,7 +17,7 @@ AGENTS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 @cache
 def events_of(agent: str) -> pl.DataFrame:
     """Return all events in the captures of an agent, without duplicates."""
-    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    reader = event_reader(Settings(), datetime(2026, 12, 1, tzinfo=UTC))
     for line in (DATA / agent / "logs.pbjson.jsonl").read_bytes().split(b"\n"):
         reader.read(line, Origin("logs", 0))
     return reader.take(0).events.unique("event_id", keep="first", maintain_order=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def settings(**chosen: object) -> Settings:
+def settings(**chosen: Any) -> Settings:
     """Return settings with only ``chosen`` set."""
-    return Settings(_env_file=None, **chosen)  # type: ignore[arg-type]
+    return Settings(**chosen)
 
 
 @pytest.fixture(autouse=True)
