@@ -50,6 +50,7 @@ from evaluation_pipelines.service.routes import (
     reputation,
     scoring,
     sessions,
+    tables,
 )
 
 COMMON_ERRORS: dict[int | str, dict[str, Any]] = {
@@ -157,6 +158,7 @@ _ROUTERS = (
     reputation.ROUTER,
     sessions.ROUTER,
     evaluation.ROUTER,
+    tables.ROUTER,
     events.ROUTER,
 )
 """Routers of all groups of routes."""

@@ -81,6 +81,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return publish_analytics(place.stores, NOW).link
 
 
+def test_every_query_of_the_page_runs(database: Path) -> None:
+    text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
+    queries = [each.body for each in blocks(text) if each.language == "sql"]
+    with duckdb.connect(str(database), read_only=True) as connection:
+        assert all(connection.sql(each).columns for each in queries)
+    assert sum("as metric" in each for each in queries) == 1
+
+
 @pytest.mark.parametrize(
     ("table", "expected"),
     [

@@ -123,6 +123,7 @@ EXAMPLES = (
         names_session=True,
     ),
     _get("/api/v1/scorecards", f"/api/v1/scorecards?limit=1&{_SPAN_QUERY}"),
+    _get("/api/v1/tables/{name}.arrow", "/api/v1/tables/sessions.arrow"),
     _get("/api/v1/profiles", "/api/v1/profiles"),
     _get("/api/v1/comparison", f"/api/v1/comparison?{_SPAN_QUERY}"),
     _get("/api/v1/tools/{session}", f"/api/v1/tools/{path_of(A1)}", names_session=True),

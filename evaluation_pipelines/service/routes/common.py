@@ -36,6 +36,12 @@ Sender = Annotated[Caller, Depends(caller_with(Role.INGEST))]
 TOOL_TEXTS = frozenset({"parameters", "correcting_parameters", "error"})
 """Fields of calls that agents and tools wrote."""
 
+CARD_TEXTS = frozenset({"reasoning", "reason"})
+"""Fields of scorecards that the judge and people wrote."""
+
+JUDGE_TEXTS = frozenset({"score_analysis", "missing_tools_analysis", "failed_reply"})
+"""Fields of judge scores that the judge wrote."""
+
 MAX_ROWS = 1000
 """Rows of a page."""
 

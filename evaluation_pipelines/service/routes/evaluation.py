@@ -37,6 +37,7 @@ from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
+    CARD_TEXTS,
     TOOL_TEXTS,
     Chosen,
     Here,
@@ -68,7 +69,6 @@ from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
-_CARD_TEXTS = frozenset({"reasoning", "reason"})
 
 ToolReport = row_model(TOOL_REPORTS)
 
@@ -150,7 +150,7 @@ def scorecards(
     rows, cursor = CARD_LISTING.page_of_dates(dates, read, page.cursor, page.limit)
     shown = rows.to_dicts()
     if not sees_texts(caller):
-        shown = [without(row, _CARD_TEXTS) for row in shown]
+        shown = [without(row, CARD_TEXTS) for row in shown]
     return as_json({"scorecards": [json_row(row) for row in shown], "next_cursor": cursor})
 
 

@@ -26,7 +26,13 @@ from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
 from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.live import Live, live_of
-from evaluation_pipelines.service.routes.common import Here, Organization, Reader, SessionPath
+from evaluation_pipelines.service.routes.common import (
+    JUDGE_TEXTS,
+    Here,
+    Organization,
+    Reader,
+    SessionPath,
+)
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError
@@ -43,8 +49,6 @@ _FIRST = (
     *("score_triggered_by", "started_at_us", "completed_at_us"),
 )
 """Fields that an answer begins with; the others follow."""
-
-_TEXTS = ("score_analysis", "missing_tools_analysis", "failed_reply")
 
 
 class ScoreRequest(BaseModel):
@@ -202,7 +206,7 @@ def _record(
     label = "" if found.window is None else found.window.classification_label
     record = reader_record(score, current_rubrics(stores).prompt_hash(label))
     if not sees_texts(caller):
-        record |= dict.fromkeys(_TEXTS)
+        record |= dict.fromkeys(JUDGE_TEXTS)
     awaits_review = (score.organization_id, score.session_key) in waiting_for(request, caller)
     record = {**(without_scores(record) if awaits_review else record), WAITS: awaits_review}
     first = {name: record[name] for name in ScoreRecord.model_fields}

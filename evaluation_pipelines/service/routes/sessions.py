@@ -29,6 +29,7 @@ from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
+    CARD_TEXTS,
     Chosen,
     Here,
     Organization,
@@ -60,8 +61,6 @@ from evaluation_pipelines.views.sessions import with_details
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
-CARD_TEXTS = frozenset({"reasoning"})
-_HUMAN_TEXTS = frozenset({"reason"})
 _SCORE_FIELDS = (
     *("score_id", "status", "judge_profile_id", "judge_profile_version", "judge_model"),
     *("total_score", "score_triggered_by", "scored_at_us", "completed_at_us"),
@@ -223,8 +222,8 @@ def _built_at(here: Installation) -> dict[str, Any]:
 
 def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[str, Any]:
     shown = {name: value for name, value in found.session.items() if name not in hidden}
-    cards = [row if texts else without(row, CARD_TEXTS | _HUMAN_TEXTS) for row in found.scorecards]
-    overrides = [row if texts else without(row, _HUMAN_TEXTS) for row in found.overrides]
+    cards = [row if texts else without(row, CARD_TEXTS) for row in found.scorecards]
+    overrides = [row if texts else without(row, CARD_TEXTS) for row in found.overrides]
     return {
         "session": json_row(shown),
         "performance": None if found.performance is None else json_row(found.performance),
