@@ -69,7 +69,7 @@ def split_names(value: object) -> object:
 
 
 def decoded(value: object) -> object:
-    """Return the value of a setting that is written in JSON."""
+    """Return the decoded value of a setting in JSON."""
     if not isinstance(value, str):
         return value
     try:
