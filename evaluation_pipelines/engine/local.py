@@ -2,10 +2,10 @@
 
 import os
 import signal
-from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
+from queue import LifoQueue
 from threading import Thread
 from types import TracebackType
 from typing import Self
@@ -30,7 +30,7 @@ class LocalEngine:
     def __init__(self, processes: int | None = None, threads: int | None = None) -> None:
         self._count = processes or min(core_count(), _MAX_WORKERS)
         self._threads = threads or min(core_count() + 1, _MAX_WORKERS)
-        self._processes: deque[ProcessPoolExecutor] = deque()
+        self._processes: _Processes | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -72,16 +72,9 @@ class LocalEngine:
         broken_at: list[Request] = []
 
         def begin(request: Request) -> Future[Result]:
-            try:
-                return self._process().submit(work.function, shared, request)
-            except (BrokenExecutor, OSError):  # killed while it was idle, or as it was started
-                self._end_processes()
-            try:
-                return self._process().submit(work.function, shared, request)
-            except OSError as error:
-                killed: Future[Result] = Future()
-                killed.set_exception(BrokenExecutor(str(error)))
-                return killed
+            if self._processes is None:
+                self._processes = _Processes(self._count)
+            return self._processes.submit(work.function, shared, request)
 
         def replace(request: Request) -> None:
             if request in broken_at:
@@ -96,24 +89,50 @@ class LocalEngine:
 
         return in_order(begin, requests, 2 * self._count, work.is_large, replace=replace)
 
-    def _process(self) -> ProcessPoolExecutor:
-        """Return the process whose turn it is.
-
-        Each has an executor of its own: one of several processes starts a process while it may
-        already clear up after another that ended, which fails in Python 3.11.
-        """
-        if len(self._processes) < self._count:
-            # No forks: the threads of Polars do not survive that.
-            spawn = get_context("spawn")
-            self._processes.append(ProcessPoolExecutor(1, spawn, _begin_process))
-        else:
-            self._processes.rotate(-1)
-        return self._processes[-1]
-
     def _end_processes(self) -> None:
-        """End all processes, each after the requests that it was given."""
-        while self._processes:
-            self._processes.pop().shutdown()
+        if self._processes is not None:
+            self._processes.end()
+            self._processes = None
+
+
+class _Processes:
+    """Processes, each started when no other is idle, with one request at a time.
+
+    Each has an executor of its own: one of several processes starts a process while it may
+    already clear up after another that ended, which fails in Python 3.11.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(count, "process")
+        self._idle = LifoQueue[ProcessPoolExecutor]()
+        for _ in range(count):
+            # No forks: the threads of Polars do not survive that.
+            self._idle.put(ProcessPoolExecutor(1, get_context("spawn"), _begin_process))
+
+    def submit(
+        self, function: Callable[[Shared, Request], Result], shared: Shared, request: Request
+    ) -> Future[Result]:
+        """Run a request in the next process that is idle; a killed one is a BrokenExecutor."""
+        return self._threads.submit(self._run, function, shared, request)
+
+    def _run(
+        self, function: Callable[[Shared, Request], Result], shared: Shared, request: Request
+    ) -> Result:
+        process = self._idle.get()
+        try:
+            result = process.submit(function, shared, request)
+        except OSError as error:  # it was killed as it was started
+            raise BrokenExecutor(str(error)) from error
+        else:
+            return result.result()
+        finally:
+            self._idle.put(process)
+
+    def end(self) -> None:
+        """End all processes after the requests that they run; others are cancelled."""
+        self._threads.shutdown(cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get().shutdown()
 
 
 def core_count() -> int:

@@ -17,7 +17,7 @@ from evaluation_pipelines.engine import EngineError, Work, open_engine, work
 from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines.engine.work import in_order
 from evaluation_pipelines.settings import SettingsError, load_settings
-from evaluation_pipelines_tests.engine.steps import DIE, DOUBLE, DOUBLE_IN_THREADS, REFUSE
+from evaluation_pipelines_tests.engine.steps import DIE, DOUBLE, DOUBLE_IN_THREADS, REFUSE, WAIT
 
 NUMBERS = list(range(40))
 
@@ -63,6 +63,12 @@ def test_a_process_killed_while_idle_is_replaced() -> None:
         first.join()
         answers = engine.run(DOUBLE, NUMBERS, 2)
         assert list(answers) == [(number, 2 * number) for number in NUMBERS]
+
+
+def test_short_requests_do_not_wait_for_a_long_one(tmp_path: Path) -> None:
+    with LocalEngine(2) as engine:
+        (_, notes), *_ = engine.run(WAIT, [1, 2, 3], tmp_path)
+    assert notes == 3  # the other process did both while the first request ran
 
 
 def test_processes_end_with_the_engine_even_if_the_caller_stops_early() -> None:
