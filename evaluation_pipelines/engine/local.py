@@ -112,7 +112,7 @@ class _Processes:
     def submit(
         self, function: Callable[[Shared, Request], Result], shared: Shared, request: Request
     ) -> Future[Result]:
-        """Run a request in the next process that is idle; a killed one is a BrokenExecutor."""
+        """Run a request in the next idle process. If it is killed, the result is BrokenExecutor."""
         return self._threads.submit(self._run, function, shared, request)
 
     def _run(
