@@ -1,19 +1,38 @@
 """A webhook on this machine: takes what is posted to it and keeps it."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
 
-class Receiver:
-    """What was posted: requests as (path, content type, decoded JSON), oldest first."""
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, given after a delay."""
 
-    def __init__(self, url: str) -> None:
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0
+
+
+class Receiver:
+    """What was posted: requests as (path, content type, decoded JSON), oldest first.
+
+    ``bodies`` has the bytes and ``headers`` the headers of each; ``answer`` returns the answer to a
+    body.
+    """
+
+    def __init__(self, url: str, answer: Callable[[bytes], Reply]) -> None:
         self.url = url
         self.requests: list[tuple[str, str, Any]] = []
+        self.bodies: list[bytes] = []
+        self.headers: list[Mapping[str, str]] = []
+        self.answer = answer
 
     @property
     def texts(self) -> list[str]:
@@ -31,12 +50,21 @@ def open_receiver(status: int = 200) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
-            body = json.loads(self.rfile.read(length))
-            receiver.requests.append((self.path, self.headers["Content-Type"], body))
-            self.send_response(status)
-            if 300 <= status < 400:
+            body, kind = self.rfile.read(length), self.headers["Content-Type"]
+            decoded = json.loads(body) if kind == "application/json" else None
+            receiver.requests.append((self.path, kind, decoded))
+            receiver.bodies.append(body)
+            receiver.headers.append(dict(self.headers))
+            reply = receiver.answer(body)
+            time.sleep(reply.delay_s)
+            self.send_response(reply.status)
+            if 300 <= reply.status < 400:
                 self.send_header("Location", receiver.url)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
             self.end_headers()
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.wfile.write(reply.body)
 
         def do_GET(self) -> None:
             self.send_response(200)
@@ -46,7 +74,7 @@ def open_receiver(status: int = 200) -> Iterator[Receiver]:
             """Keep quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver = Receiver(f"http://127.0.0.1:{server.server_port}/hook")
+    receiver = Receiver(f"http://127.0.0.1:{server.server_port}/hook", lambda _: Reply(status))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -5,11 +5,8 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 """
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from datetime import datetime
-from http.client import HTTPException
 from logging import Logger
 
 from evaluation_pipelines.attention.alert_store import AlertStore
@@ -22,25 +19,14 @@ from evaluation_pipelines.attention.domain.messages import (
     reported,
 )
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.evaluations.post import NotDeliveredError, post
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
-_TIMEOUT_S = 10
-
 
 class NoWebhookError(UserError):
     """No webhook is configured."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as an error: following it would send GET without the alert."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-_open = urllib.request.build_opener(_NoRedirects).open
 
 
 def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> bool:
@@ -160,26 +146,9 @@ def _post(settings: Settings, alert: Alert, log: Logger) -> bool:
         return True
     url = settings.alert_webhook_url.get_secret_value()
     body = json.dumps({"text": f"{alert.title}\n{alert.text}"}).encode()
-    # Not httpx: its errors contain the URL, which is a secret.
-    request = urllib.request.Request(  # noqa: S310 - the settings check the scheme
-        url, body, {"Content-Type": "application/json"}
-    )
     try:
-        with _open(request, timeout=_TIMEOUT_S):
-            return True
-    except (OSError, HTTPException, ValueError) as error:
-        # Refused, timed out, closed early, no HTTP at all. Not its text: it may have the URL.
-        log.error("the alert could not be delivered: %s", _reason(error))  # noqa: TRY400
+        post(url, body, {"Content-Type": "application/json"}, "webhook")
+    except NotDeliveredError as error:
+        log.error("the alert could not be delivered: %s", error)  # noqa: TRY400
         return False
-
-
-def _reason(error: BaseException) -> str:
-    """Return what went wrong without the URL, whose path is a secret."""
-    match error:
-        case urllib.error.HTTPError():
-            return f"the webhook answered with {error.code}"
-        case urllib.error.URLError() if isinstance(error.reason, OSError):
-            return f"{type(error.reason).__name__}: {error.reason.strerror or 'no answer'}"
-        case OSError() if error.strerror:
-            return f"{type(error).__name__}: {error.strerror}"
-    return type(error).__name__
+    return True

@@ -12,6 +12,11 @@ from evaluation_pipelines.people.domain.identities import Identities
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
+from evaluation_pipelines.storage.ledger.tables.evaluations import (
+    EVALUATION_DATES,
+    EVALUATION_OUTBOX,
+    EVALUATION_REFUSALS,
+)
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
     AUDIT_SAMPLES,
@@ -76,6 +81,9 @@ _STORES = (
     _Store(AUDIT_SAMPLES, "session_key", names=("classification_label", "model")),
     _Store(AUDIT_STEPS, "session_key", names=("annotator",)),
     _Store(SERVICE_EVENTS, "session_key", words=("error_message", "payload")),
+    _Store(EVALUATION_OUTBOX, "session_key"),
+    _Store(EVALUATION_REFUSALS, "session_key", names=("reason",)),
+    _Store(EVALUATION_DATES),
     _Store(ALERTS, words=("cause", "title", "text")),
     _Store(
         SUBMITTED_EVALUATIONS,

@@ -12,7 +12,7 @@ from evaluation_pipelines.schemas.judge_score import (
     MISSING_TOOLS,
     SCORE_FLAGS,
 )
-from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, SESSIONS
+from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, EVALUATION_EVENTS, SESSIONS
 from evaluation_pipelines.schemas.reports import (
     EVALUATION_BOOKS,
     LIFT_MEASURES,
@@ -99,6 +99,7 @@ __all__ = [
     "CONTENT_KEY",
     "DEMO_JUDGE",
     "EVALUATION_BOOKS",
+    "EVALUATION_EVENTS",
     "EVENTS_WITH_TEXTS",
     "EVENT_NAMES",
     "EVENT_TEXTS_LANDED",

@@ -10,7 +10,7 @@ from evaluation_pipelines.formatting import minute, percent, points, signed, tok
 from evaluation_pipelines.schemas.reputation import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES, SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, RANKED_PERFORMANCE
-from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, More, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, WINDOW, Column, More, Table, columns
 
 EVALUATED = (
     *("effective_100", "effective_source", "provisional_100", "passed", "colour", "confidence"),
@@ -119,3 +119,41 @@ ALERTS = Table(
     ),
 )
 """The relation of alerts: read from the ledger."""
+
+EVALUATION_EVENTS = Table(
+    has_texts=True,
+    name="evaluation_events",
+    grain="one row per new or changed evaluation of a session window",
+    key=("event_id",),
+    order=("position", "name"),
+    columns=columns(
+        ("event_id", pl.String, "UUID of session, name and position: the same when sent again"),
+        ("position", pl.Int64, "grows: the greatest of a session and name counts"),
+        *(each for each in WINDOW if each[0] != "masque"),
+        ("session_date", pl.Date, "partition of the session"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
+        (
+            "name",
+            pl.String,
+            "session.effective, override, judge.total, or after judge., scorecard., failure_tag.",
+        ),
+        ("value", pl.Float64, "the score, null of a failure tag", BLIND),
+        ("lowest", pl.Float64, "lowest score on its scale"),
+        ("highest", pl.Float64, "highest score on its scale, null if unknown"),
+        (
+            "label",
+            pl.String,
+            "keep, review or doff of a masque, else pass or fail. withdrawn: it no longer counts",
+            BLIND,
+        ),
+        ("explanation", pl.String, "why, null unless texts may leave", BLIND),
+        ("evaluator_id", pl.String, "judge model, profile or pseudonym of a person", BLIND),
+        ("evaluator_version", pl.String, "profile version and hash of the prompt", BLIND),
+        ("evaluator_type", pl.String, "llm, human or code", BLIND),
+        ("evaluated_at", UTC_TIME, "when it was made, null of a withdrawn one"),
+        ("noted_at", UTC_TIME, "when it was noted here"),
+        ("trace_id", pl.String, "trace of the session's root span, if it sent spans"),
+        ("span_id", pl.String, "its root span"),
+    ),
+)
+"""Evaluations for other programs, as they are noted in the outbox."""

@@ -29,6 +29,7 @@ from evaluation_pipelines.settings.judging import (
 )
 from evaluation_pipelines.settings.service import (
     AlertSettings,
+    ExportSettings,
     NightSettings,
     ReputationSettings,
     ServiceSettings,
@@ -54,6 +55,7 @@ class SettingsError(UserError, ValueError):
 class Settings(
     ServiceSettings,
     AlertSettings,
+    ExportSettings,
     NightSettings,
     ComparisonSettings,
     ReputationSettings,

@@ -1,13 +1,28 @@
-"""Settings of what runs by itself: the service, alerts, the night, reputation."""
+"""Settings of the service, alerts, outgoing evaluations, the night and reputation."""
 
+import binascii
+from base64 import b64decode
 from ipaddress import ip_network
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    SecretStr,
+)
 
-from evaluation_pipelines.settings.data import SettingsSection, decoded, split_names
+from evaluation_pipelines.settings.data import (
+    LocalPath,
+    SettingsSection,
+    decoded,
+    split_names,
+)
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -27,6 +42,7 @@ def _page_url(url: str) -> str:
 
 _PageUrl: TypeAlias = Annotated[str, AfterValidator(_page_url)]
 _MIB = 1024 * 1024
+_LEAST_SECRET = 16
 
 
 class ServiceSettings(SettingsSection):
@@ -110,10 +126,26 @@ def _webhook(url: SecretStr) -> SecretStr:
     return url
 
 
+_WebhookUrl: TypeAlias = Annotated[SecretStr, AfterValidator(_webhook)]
+
+
+def _signing_secret(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    encoded = text.removeprefix("whsec_")
+    if len(text) < _LEAST_SECRET:
+        raise ValueError(f"must have at least {_LEAST_SECRET} characters")
+    if encoded != text:
+        try:
+            b64decode(encoded, validate=True)
+        except binascii.Error:
+            raise ValueError("must be base64 after whsec_") from None
+    return secret
+
+
 class AlertSettings(SettingsSection):
     """Where alerts are sent, how long a source may be silent, and what may be spent."""
 
-    alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
+    alert_webhook_url: _WebhookUrl | None = Field(
         default=None,
         description='URL to which alerts are posted as JSON `{"text": ...}`, such as a Slack '
         "webhook",
@@ -138,6 +170,50 @@ class AlertSettings(SettingsSection):
         allow_inf_nan=False,
         description="hours without a new event from an agent program after which an alert is "
         "raised",
+    )
+
+
+class Webhook(BaseModel):
+    """An address that gets evaluations, and the secret that they are signed with."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: _WebhookUrl
+    secret: Annotated[SecretStr, AfterValidator(_signing_secret)]
+    organization: str | None = None
+
+
+class ExportSettings(SettingsSection):
+    """Where evaluations are sent."""
+
+    export_otlp_endpoint: _PageUrl | None = Field(
+        default=None,
+        description="URL of an OTLP/HTTP endpoint that gets evaluations, such as "
+        "`http://collector:4318`",
+    )
+    export_otlp_headers: SecretStr | None = Field(
+        default=None,
+        description="headers for it: `name=value`, separated by commas, values percent-encoded",
+        repr=False,
+    )
+    export_format: Literal["events", "openinference"] = Field(
+        default="events",
+        description="content sent to it: `events` (log records `gen_ai.evaluation.result`) or "
+        "`openinference` (spans with `session.evaluations`)",
+    )
+    export_files_dir: LocalPath | None = Field(
+        default=None,
+        description="folder in which evaluations are written as OTLP in JSON, for a collector",
+    )
+    export_texts: bool = Field(
+        default=False,
+        description="send the explanations of judges and people along with scores",
+    )
+    webhooks: Annotated[dict[str, Webhook], BeforeValidator(decoded)] = Field(
+        default_factory=dict,
+        description="webhooks that get evaluations: JSON object, name -> "
+        '`{"url": ..., "secret": ..., "organization": ...}` (the last is optional)',
+        repr=False,
     )
 
 

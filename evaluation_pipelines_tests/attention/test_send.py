@@ -11,10 +11,10 @@ from threading import Thread
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from evaluation_pipelines.attention import send
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.attention.send import raise_alert, send_pending
+from evaluation_pipelines.evaluations import post
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.receiver import open_receiver
@@ -154,7 +154,7 @@ def test_a_webhook_that_answers_nonsense_does_not_stop_the_work(
 def test_a_webhook_that_never_answers_is_given_up(
     workplace: Workplace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(post, "_TIMEOUT_S", 0.1)
     with listening(None) as url:
         raise_alert(stores(workplace, url), FULL, NOW, LOG)
 

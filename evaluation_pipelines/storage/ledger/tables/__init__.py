@@ -4,7 +4,7 @@ A new ledger is created from these tables. A change here also needs a migration 
 ledgers: a file in ``migrations/versions`` and its revision in ``ledger.py``.
 """
 
-from evaluation_pipelines.storage.ledger.tables import judging, people, telemetry
+from evaluation_pipelines.storage.ledger.tables import evaluations, judging, people, telemetry
 from evaluation_pipelines.storage.ledger.tables.columns import METADATA
 
-__all__ = ["METADATA", "judging", "people", "telemetry"]
+__all__ = ["METADATA", "evaluations", "judging", "people", "telemetry"]

@@ -1,0 +1,73 @@
+"""Command ``evaluations``: send evaluations to other programs, and list these."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.cli.conventions import PARTLY
+from evaluation_pipelines.cli.output import OutputFormat, one_line, print_error, print_table
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.evaluations.post import NotDeliveredError
+from evaluation_pipelines.evaluations.send import Deliveries, retry_refused, send_evaluations
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+_NAMES = ("name", "position", "failures", "failing_since", "next_try_at", "last_error", "ended_at")
+
+
+def evaluations(
+    send: Annotated[
+        bool,
+        typer.Option("--send", help="First send changes, without waiting for a pause."),
+    ] = False,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="First send refused sessions again, one by one.")
+    ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List programs that receive evaluations, and their refusals.
+
+    With --send or --refused, exits with 4 if a receiver does not have everything.
+    """
+    settings = load_settings()
+    with open_stores(settings) if send or refused else read_stores(settings) as stores:
+        if refused:
+            _send_refused(stores)
+        if send:
+            send_evaluations(stores, _now, at_once=True)
+        deliveries = Deliveries(stores.ledger)
+        states, refusals = deliveries.states(), deliveries.refusals()
+    if form is not OutputFormat.TABLE:
+        records = [record_of(each) for each in refusals]
+        write_rows([record_of(each) for each in states], form, _NAMES, refused=records)
+    else:
+        rows = [
+            (
+                each.name,
+                "ended" if each.ended_at else "failing" if each.failures else "current",
+                each.failing_since,
+                one_line(each.last_error or ""),
+            )
+            for each in states
+        ]
+        columns = ("receiver", "state", "failing since", "last error")
+        print_table("Receivers of evaluations", columns, rows, essential=2)
+        lost = [
+            tuple(map(one_line, (each.session_key, each.receiver, each.reason)))
+            for each in refusals
+        ]
+        print_table("\nRefused", ("session", "receiver", "reason"), lost, essential=2)
+    if (send or refused) and (refusals or any(each.failures for each in states)):
+        raise typer.Exit(PARTLY)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _send_refused(stores: Stores) -> None:
+    try:
+        retry_refused(stores, _now)
+    except NotDeliveredError as error:
+        print_error(f"error: {error}. The refusals stay")

@@ -1,0 +1,320 @@
+"""The outbox in the ledger: changed evaluations of each session, in the order of their changes.
+
+It has one row per session with a hash of each evaluation. The evaluations are read when they are
+sent: the outbox does not grow while a receiver is down, and a late receiver gets the current ones.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from time import monotonic
+from uuid import UUID, uuid5
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.evaluations.domain.results import (
+    CARD_COLUMNS,
+    JUDGMENT_COLUMNS,
+    SESSION_COLUMNS,
+    WITHDRAWN,
+    evaluations,
+)
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    EVALUATION_EVENTS,
+    JUDGE_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+)
+from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.store import OverrideStore
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.evaluations import (
+    EVALUATION_DATES,
+    EVALUATION_OUTBOX,
+)
+from evaluation_pipelines.storage.lock import Hold, held
+from evaluation_pipelines.storage.secret_key import make_key
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import Pseudonyms
+from evaluation_pipelines.times import to_us
+from evaluation_pipelines.views.sessions import files_by_date, sessions
+
+NOTE = "note evaluations"
+"""Lock of the process that notes changes: positions grow in the order of commits."""
+
+_READ = (AGENT_SESSIONS, SESSION_EVALUATIONS, SCORECARDS, JUDGE_SCORES)
+_NAMESPACE = UUID("0b0a86e6-8f0e-5b43-9d54-6f6f6f0a7d11")
+_ROW, _DATE = EVALUATION_OUTBOX.c, EVALUATION_DATES.c
+_GONE = ""
+_SPAN = ("organization_id", "session_id", "event_time", "trace_id", "span_id", "parent_span_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A session with evaluations that changed.
+
+    ``marks`` has for each evaluation the hash of its content, empty for one that no longer counts,
+    and the position of its last change.
+    """
+
+    organization_id: str
+    session_key: str
+    session_date: date
+    position: int
+    marks: Mapping[str, tuple[str, int]]
+
+    @property
+    def key(self) -> SessionKey:
+        """Organization and key of the session."""
+        return self.organization_id, self.session_key
+
+
+def note_changes(
+    stores: Stores, now: datetime, seconds: float = float("inf"), timeout_s: float = 0.0
+) -> bool:
+    """Note changed evaluations, and return whether all dates were read.
+
+    Sessions that await a blind review are left out until their answer: other programs would show
+    their scores.
+
+    Args:
+        stores: The stores.
+        now: The time.
+        seconds: After so long it stops before the next date.
+        timeout_s: Seconds to wait for another process that notes changes.
+
+    Raises:
+        LockTimeoutError: Another process is at it.
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    waiting = {each.key: each.session_date for each in waiting_samples(stores, None)}
+    files, began = files_by_date(stores.lake, _READ), monotonic()
+    hashes = {
+        day: _hash([*names, *(f"{key}" for key in sorted(waiting) if waiting[key] == day)])
+        for day, names in files.items()
+    }
+    outbox = Outbox(stores.ledger)
+    if not outbox.unread(hashes):
+        return True
+    with held(stores.ledger, NOTE, timeout_s=timeout_s) as hold:
+        for day in outbox.unread(hashes):
+            if monotonic() - began > seconds:
+                return False
+            outbox.note(hold, day, hashes[day], current_evaluations(stores, [day]), waiting, now)
+    return True
+
+
+class Outbox:
+    """Operations on the outbox, each in one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def unread(self, hashes: Mapping[date, str]) -> list[date]:
+        """Return the dates whose files the outbox has not seen, the oldest first."""
+        with reading(self._engine) as connection:
+            seen = {row[0]: row[1] for row in connection.execute(sa.select(EVALUATION_DATES))}
+        return sorted(day for day, files in hashes.items() if seen.get(day) != files)
+
+    def note(
+        self,
+        hold: Hold,
+        day: date,
+        files_hash: str,
+        found: pl.DataFrame,
+        waiting: Collection[SessionKey],
+        now: datetime,
+    ) -> int:
+        """Note the EVALUATIONS of a date, and return how many sessions changed."""
+        current: dict[SessionKey, dict[str, str]] = {}
+        for owner, key, name, content in found.select(*SESSION_KEY, "name", "content").iter_rows():
+            current.setdefault((owner, key), {})[name] = content
+        with writing(self._engine) as connection:
+            hold.check(connection)
+            known = {
+                each.key: each.marks for each in _changes(connection, _ROW.session_date == day)
+            }
+            newest = connection.scalar(sa.select(sa.func.max(_ROW.position))) or 0
+            position, rows = max(newest + 1, to_us(now)), list[dict[str, object]]()
+            for key in sorted((current.keys() | known.keys()) - set(waiting)):
+                marks = _marks(known.get(key, {}), current.get(key, {}), position)
+                if marks != known.get(key, {}):
+                    session = dict(zip(SESSION_KEY, key, strict=True))
+                    text = json.dumps(marks)
+                    rows.append({**session, "position": position, "marks": text})
+                    position += 1
+            insert = insert_into(connection, EVALUATION_OUTBOX)
+            names = ("session_date", "position", "marks")
+            changed = {name: insert.excluded[name] for name in names}
+            if rows:
+                upsert = insert.on_conflict_do_update(index_elements=SESSION_KEY, set_=changed)
+                connection.execute(upsert, [{**each, "session_date": day} for each in rows])
+            seen = insert_into(connection, EVALUATION_DATES)
+            seen = seen.values(session_date=day, files_hash=files_hash)
+            renewed = {"files_hash": seen.excluded.files_hash}
+            connection.execute(
+                seen.on_conflict_do_update(index_elements=[_DATE.session_date], set_=renewed)
+            )
+        return len(rows)
+
+    def after(self, position: int, limit: int, organization: str | None = None) -> list[Change]:
+        """Return the next sessions that changed after a position, of one organization or of all."""
+        mine = [] if organization is None else [_ROW.organization_id == organization]
+        with reading(self._engine) as connection:
+            return _changes(connection, _ROW.position > position, *mine, limit=limit)
+
+    def of_sessions(self, keys: Collection[SessionKey]) -> list[Change]:
+        """Return the rows of some sessions."""
+        is_one = sa.tuple_(_ROW.organization_id, _ROW.session_key).in_(sorted(keys))
+        with reading(self._engine) as connection:
+            return _changes(connection, is_one)
+
+
+def events_of(stores: Stores, changes: Sequence[Change], after: int) -> pl.DataFrame:
+    """Return the evaluations that changed after a position: EVALUATION_EVENTS.
+
+    An evaluation that has changed once more since it was noted is left out: it gets a later
+    position.
+
+    Args:
+        stores: The stores.
+        changes: Sessions of the outbox.
+        after: Position of their reader.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    marked = [
+        (*each.key, each.session_key.rpartition("#")[0], each.session_date, name, content, position)
+        for each in changes
+        for name, (content, position) in each.marks.items()
+        if position > after
+    ]
+    schema = EVALUATION_EVENTS.schema
+    columns = (*SESSION_KEY, "session_id", "session_date", "name")
+    marks = pl.DataFrame(
+        marked,
+        {each: schema[each] for each in columns} | {"mark": pl.String, "position": pl.Int64},
+        orient="row",
+    )
+    if marks.is_empty():
+        return EVALUATION_EVENTS.no_rows
+    days = sorted({each.session_date for each in changes})
+    now = current_evaluations(stores, days, {each.key for each in changes})
+    rows = marks.join(
+        now.drop("session_id", "session_date"), on=[*SESSION_KEY, "name"], how="left"
+    ).filter(pl.col("mark") == pl.col("content").fill_null(_GONE))
+    is_gone = pl.col("mark") == _GONE
+    ids = [
+        str(uuid5(_NAMESPACE, "\0".join(map(str, row))))
+        for row in rows.select(*SESSION_KEY, "name", "position").iter_rows()
+    ]
+    return (
+        rows.with_columns(
+            event_id=pl.Series(ids, dtype=pl.String),
+            label=pl.when(is_gone).then(pl.lit(WITHDRAWN)).otherwise("label"),
+            explanation=pl.col("explanation") if stores.settings.export_texts else None,
+            noted_at=pl.from_epoch("position", "us").dt.replace_time_zone("UTC"),
+        )
+        .join(_root_spans(stores, rows), on=SESSION_KEY, how="left", maintain_order="left")
+        .select(schema.names())
+        .cast(schema)
+        .sort(EVALUATION_EVENTS.order)
+    )
+
+
+def current_evaluations(
+    stores: Stores, days: Sequence[date], keys: Collection[SessionKey] | None = None
+) -> pl.DataFrame:
+    """Return EVALUATIONS of the sessions of some dates, people as pseudonyms.
+
+    Args:
+        stores: The stores.
+        days: Session dates.
+        keys: Organization and key of the sessions, ``None`` for all.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+        SecretKeyError: The key of pseudonyms cannot be read.
+    """
+    lake = stores.lake
+    chosen = None if keys is None else pl.col("session_key").is_in(sorted({k for _, k in keys}))
+    rows = sessions(stores, days, chosen).select(SESSION_COLUMNS)
+    if keys is not None:
+        rows = rows.filter(pl.Series([each in keys for each in rows.select(SESSION_KEY).rows()]))
+    is_card = pl.col("card_id").is_in(rows["card_id"].drop_nulls().implode())
+    is_judged = pl.col("session_key").is_in(
+        rows.drop_nulls("judge_total")["session_key"].unique().implode()
+    )
+    overrides = OverrideStore(stores.ledger).of_dates(days)
+    return evaluations(
+        rows,
+        lake.read(SCORECARDS, days, CARD_COLUMNS, is_card),
+        lake.read(JUDGE_SCORES, days, JUDGMENT_COLUMNS, is_judged),
+        _pseudonymous(stores, overrides),
+        ProfileStore(stores.ledger).registry(),
+    )
+
+
+def _pseudonymous(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
+    if overrides.is_empty():
+        return overrides
+    pseudonyms = Pseudonyms(make_key(stores.settings.pseudonym_key_path))
+    names = [pseudonyms.of(each) for each in overrides["annotator"]]
+    return overrides.with_columns(annotator=pl.Series(names, dtype=pl.String))
+
+
+def _root_spans(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return SESSION_KEY, ``trace_id`` and ``span_id`` of the first root span of sessions.
+
+    Args:
+        stores: The stores.
+        rows: SESSION_KEY, ``session_id`` and ``session_date`` of the sessions. Windows of one
+            session have its first root span.
+    """
+    days = rows["session_date"].unique().sort().to_list()
+    is_one = pl.col("session_id").is_in(rows["session_id"].unique().implode())
+    spans = stores.lake.read(AGENT_EVENTS, days, _SPAN, is_one & pl.col("trace_id").is_not_null())
+    is_child = pl.col("parent_span_id").is_not_null()
+    first = spans.sort(is_child, "event_time", "span_id").unique(
+        ["organization_id", "session_id"], keep="first", maintain_order=True
+    )
+    found = rows.select(*SESSION_KEY, "session_id").unique()
+    spans = first.select("organization_id", "session_id", "trace_id", "span_id")
+    return found.join(spans, on=["organization_id", "session_id"]).drop("session_id")
+
+
+def _changes(
+    connection: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None
+) -> list[Change]:
+    query = sa.select(EVALUATION_OUTBOX).where(*where).order_by(_ROW.position).limit(limit)
+    return [
+        Change(**{**row, "marks": {n: (m[0], m[1]) for n, m in json.loads(row["marks"]).items()}})
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def _marks(
+    known: Mapping[str, tuple[str, int]], current: Mapping[str, str], position: int
+) -> dict[str, tuple[str, int]]:
+    """Return hash and position of each evaluation. A new, changed or gone one gets ``position``."""
+    return {
+        name: known[name] if name in known and known[name][0] == content else (content, position)
+        for name, content in (dict.fromkeys(known, _GONE) | dict(current)).items()
+    }
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()

@@ -1,0 +1,266 @@
+"""Evaluations go out once, also past failures, kills and refusals."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from evaluation_pipelines.evaluations import post
+from evaluation_pipelines.evaluations.send import (
+    Deliveries,
+    Sent,
+    is_due,
+    retry_refused,
+    send_evaluations,
+)
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines_tests.evaluations.conftest import named, records
+from evaluation_pipelines_tests.judged import JUNE_1
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.receiver import Receiver, Reply
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+ALL = {
+    # Points of 25 by the judge. 4 * 17 = 68, 4 * 18 = 72, 4 * 14 = 56, 4 * 15 = 60.
+    "judge.total": (64, None),
+    "judge.logical_flow": (17, None),
+    "judge.consistency": (18, None),
+    "judge.tool_relevance": (14, None),
+    "judge.synthesis_quality": (15, None),
+    "failure_tag.missed_available_tool": (None, "fail"),
+    "scorecard.logical_flow": (68, None),
+    "scorecard.consistency": (72, None),
+    "scorecard.tool_relevance": (pytest.approx(56), None),
+    "scorecard.synthesis_quality": (60, None),
+    "scorecard.performance.composite": (60, None),
+    "scorecard.tool_effectiveness": (50, None),
+    "session.effective": (59.5, "pass"),
+}
+
+
+def send(judged: Workplace, now: datetime = NOW, **settings: Any) -> list[Sent]:
+    """Send at a time, with other settings."""
+    return send_evaluations(with_settings(judged, **settings), lambda: now)
+
+
+def with_settings(judged: Workplace, **settings: Any) -> Stores:
+    stores = judged.stores
+    return replace(stores, settings=stores.settings.model_copy(update=settings))
+
+
+def correct(judged: Workplace, score: float, session: str = "s1", source: str = "person") -> None:
+    """Score a session as Ada, who says why."""
+    stores = judged.stores
+    target = find_target(stores, SessionName(session))
+    override(stores, target, HumanVerdict(score, "Ada", "It broke the build."), source, NOW)
+    judged.build()
+
+
+def test_each_score_criterion_tag_and_override_goes_out_once(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    assert send(judged) == [Sent("otlp", 2, 0, None)]
+    assert send(judged) == [Sent("otlp", 0, 0, None)]
+
+    ((path, kind, _),) = endpoint.requests
+    assert (path, kind) == ("/v1/logs", "application/x-protobuf")
+    assert named(endpoint.bodies[0]) == named(endpoint.bodies[0], "s2") == ALL
+    found = {each["gen_ai.evaluation.name"]: each for each in records(endpoint.bodies[0])}
+    total, effective = found["judge.total"], found["session.effective"]
+    assert {each["event_name"] for each in found.values()} == {"gen_ai.evaluation.result"}
+    assert effective["gen_ai.conversation.id"] == effective["session.id"] == "s2"
+    assert total["gen_ai.evaluation.evaluator.id"] == "judge-1"
+    assert total["gen_ai.evaluation.evaluator.type"] == "llm"
+    assert total["gen_ai.evaluation.evaluator.version"].startswith("default 1 ")
+    assert found["judge.consistency"]["evaluation_pipelines.score.highest"] == 25
+    assert "gen_ai.evaluation.explanation" not in total  # EVAL_EXPORT_TEXTS is off
+
+
+def test_only_a_score_that_changes_goes_out_again_and_people_are_pseudonyms(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    send(judged)
+    correct(judged, 20)
+    send(judged, NOW + timedelta(hours=1), export_texts=True)
+
+    assert named(endpoint.bodies[1]) == {"session.effective": (20, "fail"), "override": (20, None)}
+    assert not named(endpoint.bodies[1], "s2")
+    for each in records(endpoint.bodies[1]):
+        assert each["gen_ai.evaluation.evaluator.type"] == "human"
+        assert each["gen_ai.evaluation.evaluator.id"].startswith("p-")
+        assert each["gen_ai.evaluation.explanation"] == "It broke the build."
+    assert b"Ada" not in b"".join(endpoint.bodies)
+
+    OverrideStore(judged.ledger).undo("Ada", NOW, 1)
+    judged.build()
+    send(judged, NOW + timedelta(hours=2))
+    assert named(endpoint.bodies[2]) == {
+        "session.effective": (59.5, "pass"),
+        "override": (None, "withdrawn"),
+    }
+    ids = [
+        each["evaluation_pipelines.evaluation.id"]
+        for body in endpoint.bodies
+        for each in records(body)
+    ]
+    assert len(ids) == len(set(ids)) == 13 + 13 + 2 + 2
+
+
+def test_a_receiver_that_was_down_for_days_gets_the_newest_only(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    endpoint.answer = lambda _: Reply(503, headers={"Retry-After": "60"})
+    assert send(judged) == [Sent("otlp", 0, 0, "the endpoint answered with 503")]
+    assert not is_due(judged.stores, NOW + timedelta(seconds=59))
+    assert send(judged, NOW + timedelta(seconds=59))[0].sessions == 0
+    assert len(endpoint.requests) == 1  # it asked for a minute
+    for hours in range(1, 12):
+        send(judged, NOW + timedelta(hours=hours))
+    (state,) = Deliveries(judged.ledger).states()
+    assert (state.failures, state.failing_since) == (12, NOW)
+    assert state.next_try_at == NOW + timedelta(hours=12)  # the longest pause
+    correct(judged, 30)
+
+    endpoint.answer = lambda _: Reply()
+    assert send(judged, NOW + timedelta(hours=12)) == [Sent("otlp", 2, 0, None)]
+    assert named(endpoint.bodies[-1]) == {
+        **ALL,
+        "session.effective": (30, "fail"),
+        "override": (30, None),
+    }
+    (state,) = Deliveries(judged.ledger).states()
+    assert (state.failures, state.failing_since, state.last_error) == (0, None, None)
+
+
+def test_what_was_sent_but_not_marked_comes_again_with_the_same_ids(
+    judged: Workplace, endpoint: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow answer, as a kill, leaves open whether the receiver has it."""
+    monkeypatch.setattr(post, "_TIMEOUT_S", 0.2)
+    endpoint.answer = lambda _: Reply(delay_s=0.5)
+    assert send(judged) == [Sent("otlp", 0, 0, "TimeoutError")]
+    endpoint.answer = lambda _: Reply()
+    assert send(judged, NOW + timedelta(minutes=1)) == [Sent("otlp", 2, 0, None)]
+    assert endpoint.bodies[0] == endpoint.bodies[1]
+
+
+def refusing(session: bytes, status: int = 400) -> Callable[[bytes], Reply]:
+    return lambda body: Reply(status if session in body else 200)
+
+
+def test_one_refused_session_does_not_hold_the_others_and_is_sent_again_on_request(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    endpoint.answer = refusing(b"s2#baseline-1")
+    assert send(judged) == [Sent("otlp", 1, 1, None)]
+    assert named(endpoint.bodies[-2]) == named(endpoint.bodies[-1], "s2") == ALL
+    (refused,) = Deliveries(judged.ledger).refusals()
+    assert (refused.session_key, refused.reason) == (
+        "s2#baseline-1",
+        "the endpoint answered with 400",
+    )
+    assert retry_refused(judged.stores, lambda: NOW) == (0, 1)
+
+    endpoint.answer = lambda _: Reply()
+    assert retry_refused(judged.stores, lambda: NOW) == (1, 0)
+    assert named(endpoint.bodies[-1], "s2") == ALL
+    assert Deliveries(judged.ledger).refusals() == []
+
+
+@pytest.mark.parametrize("kind", ["application/x-protobuf", "application/json"])
+def test_a_partial_success_is_not_repeated_and_a_retry_finds_the_rejected_session(
+    judged: Workplace, endpoint: Receiver, kind: str
+) -> None:
+    answer = ExportLogsServiceResponse()
+    answer.partial_success.rejected_log_records = 1
+    answer.partial_success.error_message = "no room"
+    partial = answer.SerializeToString()
+    if kind == "application/json":
+        said = {"rejectedLogRecords": "1", "errorMessage": "no room"}
+        partial = json.dumps({"partialSuccess": said}).encode()
+
+    def rejects(body: bytes) -> Reply:
+        is_rejected = b"s2#baseline-1" in body
+        return Reply(200, partial if is_rejected else b"", {"Content-Type": kind})
+
+    endpoint.answer = rejects
+    assert send(judged) == [Sent("otlp", 0, 2, None)]
+    assert send(judged) == [Sent("otlp", 0, 0, None)]
+    assert len(endpoint.requests) == 1
+    assert retry_refused(judged.stores, lambda: NOW) == (1, 1)
+    (refused,) = Deliveries(judged.ledger).refusals()
+    assert refused.session_key == "s2#baseline-1"
+    assert refused.reason == "1 of 13 records rejected: no room"
+
+
+def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    content = judged.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
+    sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
+    OverrideStore(judged.ledger).add_samples([sample])
+    send(judged)
+    assert not named(endpoint.bodies[0], "s2")
+
+    correct(judged, 40, "s2", "audit")
+    send(judged, NOW + timedelta(hours=1))
+    assert named(endpoint.bodies[1], "s2")["session.effective"] == (40, "fail")
+
+
+def test_a_collector_gets_files_with_one_line_of_otlp(judged: Workplace, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert send(judged, export_otlp_endpoint=None, export_files_dir=folder) == [
+        Sent("files", 2, 0, None)
+    ]
+    (path,) = folder.iterdir()
+    (line,) = path.read_bytes().splitlines()
+    (scope,) = json.loads(line)["resourceLogs"][0]["scopeLogs"]
+    assert len(scope["logRecords"]) == 26
+    assert scope["logRecords"][0]["eventName"] == "gen_ai.evaluation.result"
+
+
+def test_openinference_gets_a_span_for_each_session(judged: Workplace, endpoint: Receiver) -> None:
+    send(judged, export_format="openinference")
+    ((path, *_),) = endpoint.requests
+    request = ExportTraceServiceRequest.FromString(endpoint.bodies[0])
+    first, second = request.resource_spans[0].scope_spans[0].spans
+    found = {each.key: each.value for each in first.attributes}
+    assert path == "/v1/traces"
+    assert found["openinference.span.kind"].string_value == "EVALUATOR"
+    assert found["session.id"].string_value == "s1"
+    names = {found[f"session.evaluations.{n}.evaluation.name"].string_value: n for n in range(13)}
+    total = f"session.evaluations.{names['judge.total']}.evaluation"
+    assert found[f"{total}.score"].double_value == 64
+    assert found[f"{total}.annotator_kind"].string_value == "LLM"
+    assert first.trace_id != second.trace_id
+
+
+def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
+    judged: Workplace, endpoint: Receiver, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", str(judged.settings.data_dir))
+    monkeypatch.setenv("EVAL_EXPORT_OTLP_ENDPOINT", str(judged.settings.export_otlp_endpoint))
+    assert program("evaluations").code == 0
+    endpoint.answer = refusing(b"s2#baseline-1")
+    ran = program("evaluations", "--send")
+    assert ran.code == 4
+    assert ran.table()[0][:2] == ["otlp", "current"]
+    assert "s2#baseline-1   otlp " in ran.out
+
+    endpoint.answer = lambda _: Reply()
+    ran = program("evaluations", "--refused", "--format", "json")
+    assert (ran.code, json.loads(ran.out)["refused"]) == (0, [])
+    endpoint.answer = lambda _: Reply(500)
+    correct(judged, 20)
+    ran = program("evaluations", "--send", "--format", "json")
+    assert (ran.code, ran.items()[0]["last_error"]) == (4, "the endpoint answered with 500")
