@@ -103,7 +103,9 @@ class _Plan:
         parents = Parents(stored_parents(known))
         filed = _filed(groups, parents, known, stores.settings.start_date)
         expired = [*expired_dates(stores.ledger)]
-        stays = pl.col("session_date").is_in(expired) | pl.col("new_date").is_in(expired)
+        # What is left of an expired session would be a second one, of another date.
+        dates = ("session_date", "known_date", "new_date")
+        stays = pl.any_horizontal(pl.col(dates).is_in(expired))
         filed = filed.with_columns(
             root=pl.when(~stays).then("root").otherwise("session_id"),
             new_date=pl.when(~stays).then("new_date").otherwise("session_date"),

@@ -1,6 +1,7 @@
 """What holds for events of logs holds for those of spans, also after they have moved."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,12 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
+from evaluation_pipelines.as_of import as_of
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS, EVENT_TEXTS_LANDED
 from evaluation_pipelines.sessions.session_queries import query_tool_calls
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -24,6 +28,7 @@ from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.placing.span_lines import (
     DAY_S,
+    NOON,
     hexadecimal,
     line,
     trace_session,
@@ -156,6 +161,33 @@ def test_a_root_that_ended_is_no_end_of_its_session(workplace: Workplace) -> Non
     land(workplace, line(ROOT, *INNER))
     assert workplace.events().filter(event_name="session_end").is_empty()
     assert json.loads(workplace.sessions().select("status").write_json())[0]["status"] != "ended"
+
+
+def test_a_session_as_of_a_past_time_has_the_spans_that_had_happened(workplace: Workplace) -> None:
+    """Also those that came in later: ten seconds into the first turn, and between both."""
+    land(workplace, line(*INNER), line(*EARLIER), line(ROOT))
+    shown = []
+    for second in (10, 100):
+        seen = as_of(workplace.stores, NOON + timedelta(seconds=second))
+        shown += seen.lake.read(AGENT_SESSIONS, [NOON.date()], COUNTS).rows()
+    assert shown == [("s1", 1, 0, 2), ("s1", 1, 1, 3)]
+
+
+def test_spans_of_an_expired_date_go_and_nothing_moves_there(tmp_path: Path) -> None:
+    """A late root may name a session of such a date: its trace stays where it is."""
+    root, *inner = turn("t9", 180 * DAY_S, "s1")  # 2026-11-28
+    with open_workplace(tmp_path, keep_events_days=30) as workplace:
+        land(workplace, line(*EARLIER, *[each for each in inner if each.session is None]))
+        done = Expire(workplace.stores, dry_run=False, clock=lambda: NOW).run()
+        # A row for each span; without text is the agent within the tool.
+        assert done.rows == {"agent_events": 5, "agent_events_landed": 6, "event_texts_landed": 5}
+        before = counts(workplace)
+        assert before == [("s1", 1, 1, 3), (trace_session("t9"), None, 1, 2)]
+        workplace.land("late.jsonl", line(root))
+        assert workplace.ingest().counts.events == 1
+        assert {type(each) for each in workplace.build()} <= {DateBuilt}
+        assert counts(workplace) == before
+        assert SessionIndex(workplace.ledger).unfiled() == []
 
 
 def test_the_error_of_a_call_is_that_of_the_span_within_it(workplace: Workplace) -> None:
