@@ -16,6 +16,7 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
@@ -49,6 +50,10 @@ class PastLake(Lake):
             AGENT_EVENTS.name: lambda day: self._stored(AGENT_EVENTS, day, self._had_happened),
             EVENT_TEXTS_LANDED.name: lambda day: self._stored(EVENT_TEXTS_LANDED, day),
             AGENT_SESSIONS.name: cache(self._sessions),
+            # A later correction leaves it unknown then.
+            SESSION_OUTCOMES.name: lambda day: self._stored(
+                SESSION_OUTCOMES, day, pl.col("read_at") <= time
+            ),
             SESSION_PERFORMANCE.name: cache(self._performance),
             TOOL_REPORTS.name: cache(self._tool_reports),
             SCORECARDS.name: lambda day: self._stored(SCORECARDS, day, pl.col("scored_at") <= time),

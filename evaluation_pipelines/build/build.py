@@ -16,6 +16,7 @@ from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, T
 from evaluation_pipelines.build.shard_build import BuildContext, StagingLake
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
 from evaluation_pipelines.engine import open_engine
+from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.progress import Progress, Silent, note_progress
 from evaluation_pipelines.storage.daily_table import (
     Batch,
@@ -121,6 +122,7 @@ class Build:
                         results += self._finish(started, staging)
                     progress.advance(len(started.queued))
         file_late_if_free(self.stores, self.clock)
+        write_late(self.stores)
         sweep_superseded(self.stores, self.clock())
         kept = timedelta(days=self.stores.settings.events_kept_days)
         ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)

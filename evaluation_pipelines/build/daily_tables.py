@@ -5,6 +5,7 @@ produces the same file. A partition that fails a check of severity ``error`` is 
 """
 
 from evaluation_pipelines.judging import score_table
+from evaluation_pipelines.outcomes.table import session_outcomes
 from evaluation_pipelines.reporting import books
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -14,6 +15,7 @@ from evaluation_pipelines.schemas import (
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
@@ -80,6 +82,17 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "cost_usd",
         ),
         code_version="7",
+        alone=True,
+    ),
+    DailyTable(
+        SESSION_OUTCOMES,
+        session_outcomes,
+        checks=(keys_are_unique,),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_EVENTS.name, AGENT_SESSIONS.name),
+        preview=("session_key", "kind", "value", "happened_at", "source", "reference"),
+        code_version="1",
         alone=True,
     ),
     DailyTable(

@@ -29,6 +29,7 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
 from evaluation_pipelines.storage.ledger.tables.people import (
     ALERTS,
     IDENTITIES,
+    LATE_OUTCOMES,
     RETRACTIONS,
     SERVICE_EVENTS,
     SUBMITTED_EVALUATIONS,
@@ -76,6 +77,7 @@ _STORES = (
     _Store(SESSION_SCORES, "session_id", names=("score_triggered_by",), judged=True),
     _Store(ANCHOR_SCORES, "session_id", names=("score_triggered_by",), judged=True),
     _Store(JUDGE_ANCHORS, "session_id"),
+    _Store(LATE_OUTCOMES, "session_id", names=("reference",)),
     _Store(SESSION_INDEX, "session_id"),
     _Store(OVERRIDES, "session_key", names=("annotator", "recorded_by", "reason")),
     _Store(AUDIT_SAMPLES, "session_key", names=("classification_label", "model")),
@@ -189,6 +191,9 @@ def expire_ledger_rows(
         {"session_date": day, "what": what or "events", "expired_at": now},
     )
     if what is None:
+        ids = sa.select(SESSION_INDEX.c.session_id).where(SESSION_INDEX.c.session_date == day)
+        late = sa.delete(LATE_OUTCOMES).where(LATE_OUTCOMES.c.session_id.in_(ids))
+        connection.execute(late)
         for store in _STORES:
             if "session_date" in store.table.c:
                 connection.execute(sa.delete(store.table).where(store.table.c.session_date == day))

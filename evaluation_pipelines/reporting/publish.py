@@ -50,6 +50,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     SESSIONS,
     TEXTS,
@@ -152,6 +153,7 @@ def _sources(stores: Stores, now: datetime, *, texts: bool) -> list[Source]:
         # Many and large: a view of the files, which needs no copy.
         _files(lake, _without(AGENT_EVENTS, hidden), copied=False, as_map=maps[1:]),
         _files(lake, _without(AGENT_SESSIONS, hidden), as_map=maps, more=more),
+        _files(lake, SESSION_OUTCOMES),
         Source(RANKED_PERFORMANCE, ranked.sort(RANKED_PERFORMANCE.order)),
         _files(lake, JUDGE_SCORES),
         *(_whole(lake, each) for each in (MISSING_TOOLS, JUDGE_CHANGES, JUDGE_ANCHORS)),

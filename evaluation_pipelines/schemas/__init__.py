@@ -12,6 +12,7 @@ from evaluation_pipelines.schemas.judge_score import (
     MISSING_TOOLS,
     SCORE_FLAGS,
 )
+from evaluation_pipelines.schemas.outcomes import OUTCOME_KINDS, SESSION_OUTCOMES
 from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, EVALUATION_EVENTS, SESSIONS
 from evaluation_pipelines.schemas.reports import (
     EVALUATION_BOOKS,
@@ -64,6 +65,7 @@ TABLES = (
     EVENT_TEXTS_LANDED,
     AGENT_EVENTS,
     AGENT_SESSIONS,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     JUDGE_SCORES,
     MISSING_TOOLS,
@@ -114,6 +116,7 @@ __all__ = [
     "MODEL_COMPARISON",
     "MODEL_COMPARISON_PAIRS",
     "MODEL_REGRESSIONS",
+    "OUTCOME_KINDS",
     "OVERRIDES",
     "QUARANTINE",
     "RANKED_PERFORMANCE",
@@ -124,6 +127,7 @@ __all__ = [
     "SESSIONS",
     "SESSION_EVALUATIONS",
     "SESSION_KEY",
+    "SESSION_OUTCOMES",
     "SESSION_PERFORMANCE",
     "SIGNAL_CATEGORIES",
     "TABLES",

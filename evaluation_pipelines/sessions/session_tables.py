@@ -13,6 +13,7 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
@@ -148,10 +149,10 @@ def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
 
 
 def _windows(batch: Batch, events: Source) -> pl.DataFrame:
-    """Return the windows, and keep the tool calls in the batch if it builds tool reports."""
+    """Return the windows, and keep the tool calls in the batch if it builds tables of them."""
     settings, small = batch.stores.settings, batch.is_small
     identities = IdentityStore(batch.stores.ledger).current()
-    if TOOL_REPORTS.name not in batch.tables:
+    if {TOOL_REPORTS.name, SESSION_OUTCOMES.name}.isdisjoint(batch.tables):
         return query_sessions(events, settings, identities, small=small)
     texts = text_files(batch.stores.lake, batch.days)
     windows, batch.tool_calls = query_sessions_and_calls(

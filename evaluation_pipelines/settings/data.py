@@ -290,6 +290,11 @@ class TelemetrySettings(SettingsSection):
         default=False,
         description="store records that no dialect recognizes, as `other`",
     )
+    test_commands: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
+        default=(),
+        description="further commands that run tests, separated by commas, such as "
+        "`tools/verify,make spec*`, for dates built later",
+    )
     session_attributes: Annotated[
         tuple[str, ...], BeforeValidator(split_names), AfterValidator(checked_attributes)
     ] = Field(

@@ -56,6 +56,7 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
     assert first.rows == {
         "agent_events": 2,
         "agent_sessions": 1,
+        "session_outcomes": 0,
         "session_performance": 1,
         "judge_scores": 0,
         "scorecards": 1,

@@ -1,5 +1,5 @@
--- Grain: one row per tool call of a session; in sessions whose results are logged also one per
--- prompt and reply that has its text.
+-- Grain: one row per tool call of a session and per event about its outcome; in sessions whose
+-- results are logged also one per prompt and reply that has its text.
 -- Reads: agent_events, event_texts_landed, and what the files in agent_sessions/ make of them.
 -- Sessions and windows are numbers, which call_windows tells: their names on each row would take
 -- more memory than all else of a row.
@@ -35,6 +35,13 @@ rows_wanted as (
         'call' as kind,
         call_outcome
     from call_outcomes
+    union all
+    select
+        row_no,
+        'outcome' as kind,
+        null as call_outcome
+    from event_windows
+    where event_name = 'outcome'
     union all
     select
         events.row_no,
@@ -95,10 +102,19 @@ select
     rows_wanted.call_outcome as outcome,
     events.event_time,
     coalesce(events.prompt_id, 'turn ' || coalesce(turns.turn_no, 0)) as prompt,
-    coalesce(events.tool_name, '(unnamed)') as tool,
+    case
+        when rows_wanted.kind = 'outcome' then events.source_event_name
+        else coalesce(events.tool_name, '(unnamed)')
+    end as tool,
     coalesce(events.tool_class, 'other') as tool_class,
     events.duration_ms,
     event_texts.tool_parameters as parameters,
+    case when rows_wanted.kind = 'outcome' then event_texts.attributes end as attributes,
+    -- What it can be corrected by.
+    case
+        when rows_wanted.kind = 'outcome' then lower(hex(events.event_id))
+        when rows_wanted.kind = 'call' then event_texts.attributes ->> '$.git_commit_id'
+    end as reference,
     -- What a failed call gave back is its error.
     case
         when rows_wanted.kind <> 'call' or texts.has_results

@@ -16,7 +16,7 @@ ANSWERING_PROGRAMS = frozenset("grep egrep fgrep rg diff cmp test [ which pgrep"
 
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 _HARMLESS_REDIRECTION = re.compile(r"\d?>&\d|[\d&]?>>?\s*/dev/null\b")
-_BETWEEN_COMMANDS = re.compile(r"\|[|&]?|(?<![<>])&{1,2}(?!>)|[;\n]+")
+_BETWEEN_COMMANDS = re.compile(r"(\|[|&]?|(?<![<>])&{1,2}(?!>)|[;\n]+)")
 _ASSIGNMENT = re.compile(r"\w+=")
 
 
@@ -34,7 +34,7 @@ def shell_class(command: str | None) -> str:
 
 def answers_with_exit_code(command: str | None) -> bool:
     """Return True if exit code 1 of ``command`` is an answer: its last simple command decides."""
-    simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))
+    simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))[::2]
     programs = [program for each in simple_commands if (program := _program(each))]
     return bool(programs) and programs[-1] in ANSWERING_PROGRAMS
 
@@ -49,13 +49,19 @@ def simple_commands(command: str) -> list[list[str]]:
 
     Quoted text is one word, "_".
     """
+    return [words for words, _ in joined_commands(command)]
+
+
+def joined_commands(command: str) -> list[tuple[list[str], str]]:
+    """Return the words of each simple command, and the operator after it: nothing at the end."""
     found = []
-    for each in _BETWEEN_COMMANDS.split(_bare(command)):
-        words = each.strip("(){}! \t").split()
+    pieces = _BETWEEN_COMMANDS.split(_bare(command))
+    for text, operator in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        words = text.strip("(){}! \t").split()
         while words and _ASSIGNMENT.match(words[0]):
             del words[0]
         if words:
-            found.append(words)
+            found.append((words, operator))
     return found
 
 

@@ -140,14 +140,16 @@ TOOL_CALLS = pl.Schema(
         "session_no": pl.Int64(),
         "window_no": pl.Int64(),  # of CALL_WINDOWS
         "position": pl.Int64(),  # order in the session
-        "kind": pl.String(),  # call, prompt or reply
+        "kind": pl.String(),  # call, prompt, reply or outcome
         "outcome": pl.String(),  # of a call: ok, failed, denied or unknown
         "event_time": UTC_TIME,
         "prompt": pl.String(),  # the same for everything that belongs to one prompt
-        "tool": pl.String(),
+        "tool": pl.String(),  # of an outcome: name of its event
         "tool_class": pl.String(),
         "duration_ms": pl.Float64(),
         "parameters": pl.String(),  # JSON text, null when not logged
+        "attributes": pl.String(),  # of an outcome: JSON text
+        "reference": pl.String(),  # id of a commit, or of an outcome's event
         "said": pl.String(),  # text of a result, prompt or reply
         "error": pl.String(),  # beginning of the result of a failed call
         "has_content": pl.Boolean(),  # a result was logged, not only an error
@@ -155,7 +157,7 @@ TOOL_CALLS = pl.Schema(
         "returned_bytes": pl.Int64(),  # size of the result; null if unknown
     }
 )
-"""Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt or reply."""
+"""Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt, reply or outcome."""
 
 _COMMAND_NAME = rf'"(?:{"|".join(COMMANDS)})"\s*:'
 WINDOW_KEY = ("organization_id", "session_date", "session_key")

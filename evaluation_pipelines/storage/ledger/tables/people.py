@@ -1,4 +1,4 @@
-"""Ledger tables of people and other programs: keys, identities, events, alerts, what they sent."""
+"""Ledger tables of people and other programs: keys, identities, events, alerts, outcomes."""
 
 import sqlalchemy as sa
 
@@ -133,4 +133,30 @@ SUBMITTED_EVALUATIONS = sa.Table(
     column("loaded_into", UtcTime, "when the ClickHouse that has it was made", nullable=True),
     sa.Index("submitted_evaluations_by_time", "organization_id", "agent_id", "evaluated_at"),
     sa.Index("submitted_evaluations_by_load", "loaded_into"),
+)
+
+# An outcome is corrected by a later one with the same key.
+LATE_OUTCOMES = sa.Table(
+    "late_outcomes",
+    METADATA,
+    column("organization_id", sa.String, "organization", primary_key=True),
+    column("session_id", sa.String, "session.id as sent", primary_key=True),
+    column("session_key", sa.String, "its window, empty: all of them", primary_key=True),
+    column("kind", sa.String, "what happened", primary_key=True),
+    column("source", sa.String, "git or outside", primary_key=True),
+    column("reference", sa.String, "commit or name, empty: none", primary_key=True),
+    column("happened_at", UtcTime, "when it happened", nullable=True),
+    column("value", sa.Float, "1 yes, 0 no, or a share", nullable=True),
+    column("lines", sa.BigInteger, "lines that a share is of", nullable=True),
+    column("inferred", sa.Boolean, "the commit was found by author, time and branch"),
+    column("read_at", UtcTime, "when the source was read"),
+    sa.Index("late_outcomes_by_session", "session_id"),
+)
+
+# Dates whose outcomes have changed since the table of the lake was written.
+OUTCOME_DATES = sa.Table(
+    "outcome_dates",
+    METADATA,
+    column("session_date", sa.Date, "partition", primary_key=True),
+    column("version", sa.BigInteger, "grows with each change"),
 )

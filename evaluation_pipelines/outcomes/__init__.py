@@ -1,0 +1,1 @@
+"""What happened to the work of sessions: from telemetry, from git, and from outside."""

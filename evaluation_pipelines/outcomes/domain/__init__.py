@@ -1,0 +1,1 @@
+"""Meaning of outcomes, without files, clock or processes."""
