@@ -293,7 +293,7 @@ class TelemetrySettings(SettingsSection):
     test_commands: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="further commands that run tests, separated by commas, such as "
-        "`tools/verify,make spec*`, for dates built later",
+        "`tools/verify,just spec*`, for dates built later",
     )
     session_attributes: Annotated[
         tuple[str, ...], BeforeValidator(split_names), AfterValidator(checked_attributes)
