@@ -2,24 +2,32 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evaluation_pipelines.cli.dates import parse_dates
-from evaluation_pipelines.cli.output import OutputFormat, one_line, print_line
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.comparison.domain.experiment import (
+from evaluation_pipelines.cli.output import (
+    DATA,
+    OUTPUT_FILE,
+    OutputFormat,
+    format_option,
+    one_line,
+    print_error,
+    print_line,
+    write_output,
+)
+from evaluation_pipelines.comparison.domain.experiment_plan import (
     LOOKS,
     TAU,
     Plan,
-    Result,
-    people_needed,
+    PlanError,
+    read_plan,
 )
-from evaluation_pipelines.comparison.domain.gate import METRICS
-from evaluation_pipelines.comparison.experiments import Shown, create, new_key, plan_of, show
-from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.stores import open_stores, read_stores
+
+if TYPE_CHECKING:
+    from evaluation_pipelines.comparison.domain.experiment import Result
+    from evaluation_pipelines.comparison.experiments import Shown
 
 app = typer.Typer(help="Assign sessions or people to arms at random.", no_args_is_help=True)
 
@@ -40,15 +48,24 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     unit: Annotated[Unit, typer.Option(help="Unit to assign.")],
     days: Annotated[int, typer.Option(min=LOOKS, max=366, help="Planned days.")],
     share: Annotated[float, typer.Option(min=0.05, max=0.95, help="Share of the first arm.")] = 0.5,
-    metric: Annotated[
-        str, typer.Option(help=f"Primary metric: {', '.join(METRICS)}.")
-    ] = "effective",
+    metric: Annotated[str, typer.Option(help="Primary metric, as of gate.")] = "effective",
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
     start: Annotated[
         str | None, typer.Option(metavar="DATE", help="First UTC day. Default: today.")
     ] = None,
+    output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
-    """Freeze the plan of an experiment."""
+    """Freeze the plan of an experiment.
+
+    --output writes it with the key of the assignment, for machines without the ledger.
+    """
+    # Loads Polars and the ledger, which an assignment by file does not need.
+    from evaluation_pipelines.cli.dates import parse_dates
+    from evaluation_pipelines.comparison.domain.gate import METRICS
+    from evaluation_pipelines.comparison.experiments import create
+    from evaluation_pipelines.settings import load_settings
+    from evaluation_pipelines.storage.stores import open_stores
+
     named = tuple(each.strip() for each in arms.split(","))
     if len(named) != 2 or not all(named) or named[0] == named[1]:
         raise typer.BadParameter("--arms: name two arms, such as old,new")
@@ -66,10 +83,18 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
         metric,
         profile,
         settings.judge_model,
-        new_key(),
+        "",
     )
     with open_stores(settings) as stores:
-        create(stores.ledger, plan, now)
+        plan = create(stores, plan, now)
+    if output is not None:
+        write_output(plan.text(), output)
+    if f"experiment.{name}" not in settings.session_attributes:
+        print_error(
+            one_line(
+                f"note: sessions keep their arm once EVAL_SESSION_ATTRIBUTES has experiment.{name}"
+            )
+        )
     looks = ", ".join(map(str, plan.look_days))
     print_line(one_line(f"{name}: {day}, {days} days, looks on {looks}. The plan is frozen."))
 
@@ -78,10 +103,31 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
 def assign(
     name: Annotated[str, NAME],
     unit: Annotated[str, typer.Argument(metavar="UNIT", help="Session id or person id.")],
+    plan: Annotated[
+        Path | None, typer.Option(help="File of create --output: no ledger is needed.")
+    ] = None,
 ) -> None:
     """Print the arm of a session or person: always the same."""
+    print_line(one_line((_of_ledger(name) if plan is None else _of_file(name, plan)).arm(unit)))
+
+
+def _of_ledger(name: str) -> Plan:
+    from evaluation_pipelines.comparison.experiments import plan_of
+    from evaluation_pipelines.settings import load_settings
+    from evaluation_pipelines.storage.stores import read_stores
+
     with read_stores(load_settings()) as stores:
-        print_line(one_line(plan_of(stores.ledger, name).arm(unit)))
+        return plan_of(stores.ledger, name)
+
+
+def _of_file(name: str, path: Path) -> Plan:
+    try:
+        plan = read_plan(path.read_text("utf-8"))
+    except ValueError as error:
+        raise PlanError(f"{path}: {error}: write it with experiment create --output") from error
+    if plan.name != name:
+        raise PlanError(one_line(f"{path}: this is the plan of {plan.name}, not of {name}"))
+    return plan
 
 
 @app.command("show")
@@ -97,9 +143,15 @@ def show_experiment(
     tau: Annotated[
         float, typer.Option(min=0, help="Standard deviation of people's true differences.")
     ] = TAU,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, format_option(*DATA)] = OutputFormat.TABLE,
 ) -> None:
     """Show counts per arm, and the due looks."""
+    from evaluation_pipelines.cli.rows import write_rows
+    from evaluation_pipelines.comparison.domain.experiment import people_needed
+    from evaluation_pipelines.comparison.experiments import show
+    from evaluation_pipelines.settings import load_settings
+    from evaluation_pipelines.storage.stores import read_stores
+
     with read_stores(load_settings()) as stores:
         found = show(stores, name, datetime.now(UTC).date())
     if form is not OutputFormat.TABLE:
@@ -121,10 +173,12 @@ def show_experiment(
         )
 
 
-def _print(found: Shown) -> None:
+def _print(found: "Shown") -> None:
     plan, (first, second) = found.plan, found.units
     a, b = plan.arms
     print_line(one_line(f"{plan.name}: {a} {first}, {b} {second} ({plan.unit}s), {plan.metric}"))
+    for arm, sessions in found.others.items():
+        print_line(one_line(f"not counted: {sessions} sessions have the arm {arm}"))
     for at, (day, each) in enumerate(found.looks, 1):
         said = each.reason or f"{_better(plan, each) or 'not decided'}"
         if each.value is not None and each.low is not None and each.high is not None:
@@ -134,7 +188,7 @@ def _print(found: Shown) -> None:
         print_line(f"next look: {plan.look_days[len(found.looks)]}, until then only counts")
 
 
-def _better(plan: Plan, found: Result) -> str | None:
+def _better(plan: Plan, found: "Result") -> str | None:
     return {"first": f"{plan.arms[0]} better", "second": f"{plan.arms[1]} better"}.get(
         found.verdict or ""
     )

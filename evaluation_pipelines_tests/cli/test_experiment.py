@@ -1,6 +1,8 @@
 """``experiment``: a frozen plan, the same arm again, and looks over sessions of a lake."""
 
+import shutil
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +20,23 @@ CREATE = ("experiment", "create", "prompt", "--arms", "old,new", "--unit", "sess
 
 
 def test_a_plan_is_frozen_and_assigns_the_same_arm_again(program: Program) -> None:
-    made = program(*CREATE, "--start", "2999-01-01")
-    assert (made.code, made.err) == (0, "")
+    made = program(*CREATE, "--start", "2999-01-01", "--output", "plan.json")
+    note = "note: sessions keep their arm once EVAL_SESSION_ATTRIBUTES has experiment.prompt\n"
+    assert (made.code, made.err) == (0, note)
     looks = "looks on 2999-01-02, 2999-01-03, 2999-01-04. The plan is frozen."
     assert made.out == f"prompt: 2999-01-01, 3 days, {looks}\n"
     again = program(*CREATE)
     assert (again.code, "its plan is frozen" in again.err) == (1, True)
     arms = [program("experiment", "assign", "prompt", f"s{at}").out for at in (1, 1, 2, 3, 4, 5, 6)]
     assert arms[0] == arms[1]
+    shutil.rmtree("data/lake", ignore_errors=True)
+    Path("data/ledger.db").rename("away.db")  # a machine with the file alone
+    of_file = ("--plan", "plan.json")
+    by_file = [
+        program("experiment", "assign", "prompt", f"s{at}", *of_file).out for at in range(1, 7)
+    ]
+    assert by_file == arms[1:]
+    Path("away.db").rename("data/ledger.db")
     assert set(arms) == {"old\n", "new\n"}
     shown = program("experiment", "show", "prompt").out
     assert shown.startswith("prompt: old 0, new 0 (sessions), effective\nnext look: 2999-01-02")
@@ -36,13 +47,13 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
     start = DAY - timedelta(days=1)
     assert program(*CREATE, "--start", f"{start}").code == 0
     evaluations, sessions = [], []
-    for number in range(20):
+    for number in range(21):
         person, arm = number // 4, ("old", "new")[number % 2]
         # As in the test by hand: differences of 2, 4 ... 10, the old one better.
         score = 50 + (2 * person + 2) * (arm == "old") + (5 if number % 4 < 2 else -5)
         scored = evaluation(number, score)
         shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
-        attributes = [{"key": "experiment.prompt", "value": arm}]
+        attributes = [{"key": "experiment.prompt", "value": arm if number < 20 else "typo"}]
         sessions.append(row(**shared, person_id=f"p{person}", session_attributes=attributes))
         evaluations.append(scored)
     settings = Settings(data_dir=program.folder / "data")
@@ -59,6 +70,7 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
             (10, 10),
             ["no unit was assigned"],  # on the first of three days
         )
+        assert first.others == {"typo": 1}
         assert looks(start) == []
         assert looks(DAY + timedelta(days=1)) == [None, pytest.approx(6)]
 
@@ -68,6 +80,17 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
     [
         (("assign", "none", "s1"), 1, "none: no such experiment, known: prompt"),
         (("show", "none"), 1, "none: no such experiment"),
+        (
+            ("assign", "other", "s1", "--plan", "plan.json"),
+            1,
+            "is the plan of prompt, not of other",
+        ),
+        (("assign", "x", "s1", "--plan", "no.json"), 1, "no.json: no plan of an experiment"),
+        (
+            ("create", "y", "--arms", "a,b", "--unit", "person", "--days", "9", "--profile", "x"),
+            1,
+            "There is no profile x. Registered profiles: ",
+        ),
         (("create", "y", "--arms", "a", "--unit", "session", "--days", "9"), 2, "name two arms"),
         (
             ("create", "y", "--arms", "a,b", "--unit", "person", "--days", "9", "--metric", "x"),
@@ -79,7 +102,8 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
 def test_wrong_arguments_are_refused(
     program: Program, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    program(*CREATE)
+    program(*CREATE, "--output", "plan.json")
+    Path("no.json").write_text('{"name": "x"}')
     ran = program("experiment", *arguments)
     assert ran.code == code
     assert message in " ".join(ran.err.replace("│", " ").split())

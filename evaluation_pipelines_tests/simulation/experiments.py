@@ -6,7 +6,8 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.experiment import Plan, Unit, result
+from evaluation_pipelines.comparison.domain.experiment import result
+from evaluation_pipelines.comparison.domain.experiment_plan import Plan, Unit
 from evaluation_pipelines_tests.simulation.measure import Share
 
 _START = date(2026, 1, 1)

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from evaluation_pipelines.comparison.domain.experiment import Unit, people_needed
+from evaluation_pipelines.comparison.domain.experiment import people_needed
+from evaluation_pipelines.comparison.domain.experiment_plan import Unit
 from evaluation_pipelines_tests.simulation.experiments import Trial, measure
 from evaluation_pipelines_tests.simulation.measure import Share
 

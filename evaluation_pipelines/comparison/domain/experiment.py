@@ -1,18 +1,15 @@
 """Experiments: sessions or people assigned to two arms at random, and three planned looks."""
 
-import hashlib
-import hmac
 import math
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.experiment_plan import LOOKS, TAU, Plan
 from evaluation_pipelines.numerics.estimates import Numbers, normal_quantile, t_quantile
 
-LOOKS = 3
 LEVEL_OF_LOOK = 0.05 / LOOKS
 """Two-sided level of each look: the three intervals hold together in 95% (Bonferroni)."""
 
@@ -23,57 +20,7 @@ MIN_SESSIONS = 2
 UNLIKE = 0.001
 """Below this p-value the numbers of units contradict a random assignment."""
 
-TAU = 5.0
 POWER = 0.8
-
-Unit = Literal["session", "person"]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An experiment as it was frozen before its start.
-
-    Attributes:
-        name: Its name: sessions have their arm as the attribute ``experiment.NAME``.
-        arms: Names of the two arms.
-        share: Probability of the first arm.
-        unit: Whether sessions or people are assigned.
-        days: Planned days.
-        starts_on: First UTC day.
-        metric: Primary metric, a name of the gate's metrics.
-        profile: Judge profile whose scores count, None for any.
-        judge: Judge model at the start, None without one.
-        key: Secret of the assignment, in hexadecimal digits.
-    """
-
-    name: str
-    arms: tuple[str, str]
-    share: float
-    unit: Unit
-    days: int
-    starts_on: date
-    metric: str
-    profile: str | None
-    judge: str | None
-    key: str
-
-    @property
-    def look_days(self) -> tuple[date, ...]:
-        """The days from which each look is shown: after 1/3, 2/3 and all of the days."""
-        return tuple(
-            self.starts_on + timedelta(days=math.ceil(self.days * look / LOOKS))
-            for look in range(1, LOOKS + 1)
-        )
-
-    def due(self, today: date) -> int:
-        """Return the number of looks that are due."""
-        return sum(day <= today for day in self.look_days)
-
-    def arm(self, unit: str) -> str:
-        """Return the arm of a unit, always the same: a keyed hash (HMAC-SHA256) decides."""
-        text = f"{self.name}\0{unit}".encode()
-        digest = hmac.new(bytes.fromhex(self.key), text, hashlib.sha256).digest()
-        return self.arms[int.from_bytes(digest[:8]) >= self.share * 2**64]
 
 
 def people_needed(delta: float, sessions: float, run_sd: float, tau: float = TAU) -> int:
@@ -93,6 +40,12 @@ def people_needed(delta: float, sessions: float, run_sd: float, tau: float = TAU
     while people < ((t_quantile(people - 1, LEVEL_OF_LOOK) + z) / delta) ** 2 * variance:
         people += 1
     return people
+
+
+_JUDGED = ("effective", "judge")
+"""Metrics that depend on profiles and judges."""
+
+_SCORED_BY = ("profile_id", "profile_version", "judge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +93,8 @@ def result(plan: Plan, units: pl.DataFrame) -> Result:
     Args:
         plan: The experiment.
         units: As for ``counts``, a row per session. ``baseline`` is the person's mean before the
-            start, for people who are assigned.
+            start, for people who are assigned. ``profile_id``, ``profile_version`` and ``judge``
+            scored it (null: neither).
     """
     if (reason := _unlike(plan, units)) is not None:
         return Result((0,), reason=reason)
@@ -155,6 +109,13 @@ def _unlike(plan: Plan, units: pl.DataFrame) -> str | None:
     first, second = counts(plan, units)
     if not first + second:
         return "no unit was assigned"
+    if not (first and second):
+        return f"no {plan.unit} has the arm {plan.arms[0 if second else 1]}"
+    arms_of_unit = units.group_by("unit").agg(pl.col("arm").n_unique())
+    if twice := arms_of_unit.filter(pl.col("arm") > 1).height:
+        return f"{twice} of {arms_of_unit.height} {plan.unit}s have both arms"
+    if (reason := _changed(plan, units)) is not None:
+        return reason
     if binomtest(first, first + second, plan.share).pvalue < UNLIKE:
         return f"{first} and {second} units are not the share of {plan.share:g}"
     table = np.array(
@@ -165,6 +126,26 @@ def _unlike(plan: Plan, units: pl.DataFrame) -> str | None:
     )
     if fisher_exact(table).pvalue < UNLIKE:
         return "one arm has more sessions without a score"
+    return None
+
+
+def _changed(plan: Plan, units: pl.DataFrame) -> str | None:
+    """Return the profile or judge of scored sessions that the plan does not have."""
+    if not plan.profiles or plan.metric not in _JUDGED:
+        return None
+    found = units.filter(pl.col("value").is_not_null()).group_by(*_SCORED_BY).len().sort(_SCORED_BY)
+    judges = {plan.judge, *(judge for _, judge in plan.profiles.values())}
+    for profile, version, judge, sessions in found.iter_rows():
+        if judge is not None and judge not in judges:
+            said = ", ".join(sorted(filter(None, judges))) or "none"
+            return f"the judge changed: {judge} scored {sessions} sessions, the plan has {said}"
+        planned = plan.profiles.get(profile, (None, None))[0]
+        if plan.metric == "effective" and profile is not None and version != planned:
+            said = "none" if planned is None else f"version {planned}"
+            return (
+                f"the profile {profile} changed: version {version} scored {sessions} sessions, "
+                f"the plan has {said}"
+            )
     return None
 
 

@@ -7,7 +7,8 @@ from datetime import date
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.experiment import Plan, people_needed, result
+from evaluation_pipelines.comparison.domain.experiment import people_needed, result
+from evaluation_pipelines.comparison.domain.experiment_plan import Plan, read_plan
 
 PLAN = Plan("x", ("a", "b"), 0.5, "session", 10, date(2026, 11, 1), "effective", None, None, "00")
 BY_PERSON = replace(PLAN, unit="person")
@@ -113,6 +114,45 @@ def test_when_there_is_no_verdict(
     frame = units(rows) if rows else units([("p", "a", 1.0, 1.0)]).clear()
     found = result(plan, frame)
     assert (found.reason, found.verdict) == (reason, None)
+
+
+@pytest.mark.parametrize(
+    ("metric", "version", "judge", "reason"),
+    [
+        ("effective", 2, "j", None),
+        ("effective", 2, None, None),
+        (
+            "effective",
+            3,
+            "j",
+            "the profile p changed: version 3 scored 20 sessions, the plan has version 2",
+        ),
+        ("effective", 2, "k", "the judge changed: k scored 20 sessions, the plan has j"),
+        ("judge", 3, "k", "the judge changed: k scored 20 sessions, the plan has j"),
+        ("cost", 3, "k", None),
+    ],
+)
+def test_another_profile_or_judge_than_the_plan_has_gives_no_verdict(
+    metric: str, version: int, judge: str | None, reason: str | None
+) -> None:
+    frozen = replace(PLAN, metric=metric, profiles={"p": (2, "j")})
+    assert read_plan(frozen.text()) == frozen
+    found = units(sessions([2, 4, 6, 8, 10])).with_columns(
+        profile_id=pl.lit("p"),
+        profile_version=pl.lit(version),
+        judge=pl.lit(judge, pl.String),
+    )
+    looked = result(frozen, found)
+    assert (looked.reason, looked.verdict) == (reason, None if reason else "first")
+
+
+def test_arms_that_are_empty_or_overlap_give_no_verdict() -> None:
+    one_arm = units(sessions([2, 4, 6, 8, 10])).filter(arm="a")
+    assert result(PLAN, one_arm).reason == "no session has the arm b"
+    both = units(people([1, 2, 3, 4, 5], [0, 1, 2, 3, 4])).with_columns(
+        unit=pl.col("person").str.tail(1)
+    )
+    assert result(BY_PERSON, both).reason == "5 of 5 persons have both arms"
 
 
 def test_the_people_needed() -> None:
