@@ -30,6 +30,7 @@ from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.prices import read_own_prices
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines.telemetry.reread import Reread
+from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 
 _REREAD = ("path", "rows", "why_not")
 
@@ -42,6 +43,10 @@ def ingest(
             help="Read landing files again for damaged or missing parts, and for spans that an "
             "earlier version left out.",
         ),
+    ] = False,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Also read the transcripts of agents on this machine."),
     ] = False,
     dates: Annotated[str | None, DATES_TO_REREAD] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
@@ -59,21 +64,27 @@ def ingest(
         if again:
             reread_damaged(stores, date_range, form)
         else:
-            ingest_landing(stores, form, with_otel_logs=True)
+            ingest_landing(stores, form, with_otel_logs=True, with_transcripts=local)
 
 
 def ingest_landing(
-    stores: Stores, form: OutputFormat = OutputFormat.TABLE, *, with_otel_logs: bool = False
+    stores: Stores,
+    form: OutputFormat = OutputFormat.TABLE,
+    *,
+    with_otel_logs: bool = False,
+    with_transcripts: bool = False,
 ) -> IngestReport:
     """Ingest with a progress bar and print the result; exit with 4 if not all could be read."""
     for fault in read_own_prices(stores.settings.prices_path).faults:
         print_error(f"warning: {one_line(fault)}")
     with progress_bar(of_bytes=True) as progress:
-        report = Ingest(stores, with_otel_logs=with_otel_logs).run(progress)
+        ingest = Ingest(stores, with_otel_logs=with_otel_logs, with_transcripts=with_transcripts)
+        report = ingest.run(progress)
     if form is not OutputFormat.TABLE:
         write_record(_record(report), form)
     elif report.busy is None:
         _print_rows(report.otel_logs)
+        _print_transcripts(report.transcripts)
         _print_ingest(report, stores.settings)
     _print_not_read(report)
     if (why_not := _why_not_all(report)) is not None:
@@ -121,9 +132,10 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
 
 
 def _record(report: IngestReport) -> dict[str, object]:
-    rows = report.otel_logs
+    rows, transcripts = report.otel_logs, report.transcripts
     return {
         **({} if rows is None else {"otel_logs": record_of(rows)}),
+        **({} if transcripts is None else {"transcripts": _transcripts(transcripts)}),
         "files": report.files,
         **record_of(report.counts),
         "dates": sorted(report.dates),
@@ -132,11 +144,28 @@ def _record(report: IngestReport) -> dict[str, object]:
     }
 
 
+def _transcripts(transcripts: TranscriptReport) -> dict[str, object]:
+    unknown = [
+        {"program": program, "kind": kind, "lines": number}
+        for (program, kind), number in transcripts.unknown.most_common()
+    ]
+    return {"files": transcripts.files, "lines": transcripts.lines, "unknown": unknown}
+
+
 def _print_rows(rows: OtelLogReport | None) -> None:
     """Print what was read from ClickHouse."""
     if rows is not None:
         new = pluralize(rows.rows, "new row")
         print_line(f"otel_logs: {new}, {rows.known_rows} of the overlap read before")
+
+
+def _print_transcripts(transcripts: TranscriptReport | None) -> None:
+    """Print the new lines of transcripts, and their unknown kinds."""
+    if transcripts is not None:
+        lines = pluralize(transcripts.lines, "new line")
+        print_line(f"transcripts: {lines} of {pluralize(transcripts.files, 'file')}")
+        for (program, kind), number in transcripts.unknown.most_common():
+            print_line(f"  {pluralize(number, 'line')} of unknown kind: {program} {one_line(kind)}")
 
 
 def _print_ingest(report: IngestReport, settings: Settings) -> None:
@@ -158,5 +187,6 @@ def _print_not_read(report: IngestReport) -> None:
         print_error(
             f"warning: {what} could not be read and went to quarantine: see quarantine list"
         )
-    for names, reason in summarize_skipped(report.skipped):
+    of_transcripts = report.transcripts.skipped if report.transcripts else []
+    for names, reason in summarize_skipped([*of_transcripts, *report.skipped]):
         print_error(f"warning: not read: {one_line(names)}: {reason}")

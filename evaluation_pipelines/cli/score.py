@@ -4,8 +4,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO, cast
 
 import polars as pl
 import typer
@@ -42,17 +43,23 @@ from evaluation_pipelines.sessions.score import (
 )
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
+from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
+from evaluation_pipelines.telemetry.local_transcripts import latest_session
 
 _MAX_DEFECTS = 5
 
 
 def score(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...")],
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE...")] = None,
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Score the latest session of an agent on this machine."),
+    ] = False,
     form: Annotated[OutputFormat, format_option(OutputFormat.YAML, *DATA)] = OutputFormat.YAML,
 ) -> None:
     """Score telemetry files without storing anything.
@@ -62,9 +69,14 @@ def score(
     """
     if every and session is not None:
         raise typer.BadParameter("--session selects one session, --all selects all: use only one")
+    if local == bool(files):
+        raise typer.BadParameter("name telemetry files or use --local: one of both")
+    if local and (every or session is not None):
+        raise typer.BadParameter("--local selects one session: use no --all and no --session")
     settings = load_settings()
-    scored = _score(files, settings, session)
-    if session is not None and not scored.sessions and "-" not in files:
+    files = files or []
+    scored = _score_local(settings) if local else _score(files, settings, session)
+    if session is not None and not scored.sessions and files and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
     _print_unread(scored, settings)
     for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
@@ -106,6 +118,20 @@ def _score(paths: Iterable[str], settings: Settings, session: str | None = None)
         progress.begin("reading telemetry", size_bytes)
         only = None if any(name == "-" for name, _ in files) else session
         return score_files(files, settings, progress, only)
+
+
+def _score_local(settings: Settings) -> ScoredTelemetry:
+    """Score the latest session with a transcript on this machine."""
+    latest = latest_session(settings)
+    if latest is None:
+        print_error(
+            "error: no transcript of a session found on this machine. Supported agents: "
+            f"{', '.join(each.source_cli for each in PROGRAMS)}. Run one of them, then try again."
+        )
+        raise typer.Exit(1)
+    print_error(f"transcript: {one_line(latest.files[0][0])}")
+    files = [(name, cast(BinaryIO, BytesIO(content))) for name, content in latest.files]
+    return score_files(files, settings)
 
 
 def _check_arrived(path: str, settings: Settings) -> None:

@@ -52,7 +52,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
 from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
-from evaluation_pipelines.sessions.session_queries import put_together
+from evaluation_pipelines.sessions.session_queries import NEEDS_ALL, SIGNAL_COLUMNS, put_together
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
@@ -107,9 +107,9 @@ class ComparedTables:
         silent: dict[date, list[str]] = {day: [] for day in days}
         subagents = dict.fromkeys(days, 0)
         for shard in shards(stores.settings.shards):
-            names = ["session_date", "trace_id", *EVENT_COLUMNS]
+            names = list(dict.fromkeys(("session_date", *SIGNAL_COLUMNS, *EVENT_COLUMNS)))
             rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
-            if rows["trace_id"].null_count() < rows.height:
+            if rows.select(NEEDS_ALL.any()).item():
                 names = AGENT_EVENTS.schema.names()
                 rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
             landed = {

@@ -10,6 +10,7 @@ A request with ``generate=false`` fills the cache of the model server before the
 its response has no output. A later response without output is a request like others.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 import polars as pl
@@ -28,7 +29,12 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
-from evaluation_pipelines.telemetry.domain.spans import Assembled, assemble, join_signals
+from evaluation_pipelines.telemetry.domain.spans import (
+    IS_TRANSCRIPT,
+    Assembled,
+    assemble,
+    join_signals,
+)
 
 _PROGRAMS = [each.source_cli for each in DIALECTS if each.has_warm_ups]
 
@@ -129,25 +135,37 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
     return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
 
 
+_IN_SESSION = ("organization_id", "session_id")
+_IS_SPAN = pl.col("trace_id").is_not_null()
+NEEDS_ALL = (_IS_SPAN.any() | (IS_TRANSCRIPT.any() & (~IS_TRANSCRIPT).any())).over(_IN_SESSION)
+"""True for events of sessions with spans or several signals: ``put_together`` changes them."""
+
+SIGNAL_COLUMNS = ("trace_id", "source_event_name")
+"""Columns of NEEDS_ALL, plus ``_IN_SESSION``."""
+
+
 def put_together(landed: pl.DataFrame) -> Assembled:
-    """Return events in which spans are put together, and how many rows of spans are no events.
+    """Return events in which spans are put together and signals joined, and the rows left out.
 
     Args:
         landed: AGENT_EVENTS with the organization of their session, whole sessions.
     """
-    is_span = pl.col("trace_id").is_not_null()
-    spans = landed.filter(is_span)
-    if spans.is_empty():
-        return Assembled(landed, {})
-    together = assemble(spans)
-    # Own session id of a sub-agent. That of the trace is no session.
-    is_own = pl.col("subagent").is_not_null() & (pl.col("span_session_id") != pl.col("session_id"))
-    events = together.events.with_columns(
-        subagent_session_id=pl.when(is_own).then("span_session_id")
-    )
-    joined = join_signals(pl.concat([landed.filter(~is_span), events]))
-    dropped = {**together.dropped, **joined.dropped}
-    return Assembled(joined.events, {why: number for why, number in dropped.items() if number})
+    spans, events, dropped = landed.filter(_IS_SPAN), landed, Counter[str]()
+    if not spans.is_empty():
+        together = assemble(spans)
+        # Own session id of a sub-agent. That of the trace is no session.
+        is_own = pl.col("subagent").is_not_null() & (
+            pl.col("span_session_id") != pl.col("session_id")
+        )
+        of_spans = together.events.with_columns(
+            subagent_session_id=pl.when(is_own).then("span_session_id")
+        )
+        joined = join_signals(pl.concat([landed.filter(~_IS_SPAN), of_spans]))
+        events, dropped = joined.events, Counter(together.dropped) + Counter(joined.dropped)
+    if not events.filter(IS_TRANSCRIPT).is_empty():
+        joined = join_signals(events, IS_TRANSCRIPT)
+        events, dropped = joined.events, dropped + Counter(joined.dropped)
+    return Assembled(events, dropped)
 
 
 def query_events(landed: pl.DataFrame) -> pl.DataFrame:

@@ -30,6 +30,8 @@ from evaluation_pipelines.sessions.domain.performance import WEIGHTS, score_sess
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
 from evaluation_pipelines.sessions.session_queries import (
     DEDUPLICATION_COLUMNS,
+    NEEDS_ALL,
+    SIGNAL_COLUMNS,
     kept_events,
     put_together,
     query_sessions,
@@ -71,7 +73,7 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
         return {day: _large_events(lake, day) for day in days}
     landed = with_organizations(lake.read(AGENT_EVENTS_LANDED, days, AGENT_EVENTS.schema.names()))
     dropped = {day: Counter[str]() for day in days}
-    if landed["trace_id"].null_count() < landed.height:
+    if landed.select(NEEDS_ALL.any()).item():
         of_days = {day: put_together(rows) for day, rows in rows_by_date(landed, days).items()}
         dropped = {day: Counter(each.dropped) for day, each in of_days.items()}
         landed = pl.concat([each.events for each in of_days.values()])
@@ -83,22 +85,21 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
 def _large_events(lake: Lake, day: date) -> BuiltPartition:
     """Return the events of a date, in less memory: only some columns are read at a time.
 
-    Of sessions with spans all columns are read.
+    Of sessions with spans or several signals all columns are read.
     """
     # Listed once: more parts can land between the times that they are read.
     parts = lake.parts(AGENT_EVENTS_LANDED, [day])
-    landed = with_organizations(_landed(lake, parts, (*DEDUPLICATION_COLUMNS, "trace_id")))
-    session = "organization_id", "session_id"
-    has_spans = landed.select(pl.col("trace_id").is_not_null().any().over(session)).to_series()
+    landed = with_organizations(_landed(lake, parts, (*DEDUPLICATION_COLUMNS, *SIGNAL_COLUMNS)))
+    needs_all = landed.select(NEEDS_ALL).to_series()
     names = AGENT_EVENTS.schema.names()
     together = Assembled(AGENT_EVENTS.no_rows, {})
-    if has_spans.any():
+    if needs_all.any():
         whole = _landed(lake, parts, names).with_columns(landed["organization_id"])
-        together = put_together(whole.filter(has_spans))
+        together = put_together(whole.filter(needs_all))
         del whole
 
     def all_rows(columns: Sequence[str], read: pl.DataFrame) -> pl.DataFrame:
-        others = read if together.events.is_empty() else read.filter(~has_spans)
+        others = read if together.events.is_empty() else read.filter(~needs_all)
         return pl.concat([others.select(columns), together.events.select(columns)])
 
     to_compare = all_rows(DEDUPLICATION_COLUMNS, landed)

@@ -286,6 +286,10 @@ class TelemetrySettings(SettingsSection):
     max_attributes: int = Field(
         default=512, gt=0, description="attributes per record. A record with more is quarantined"
     )
+    transcript_texts: bool = Field(
+        default=False,
+        description="store prompts, replies, parameters and results of transcripts, too",
+    )
     keep_unknown_events: bool = Field(
         default=False,
         description="store records that no dialect recognizes, as `other`",

@@ -47,6 +47,7 @@ from evaluation_pipelines.telemetry.reading import (
     open_documents,
 )
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
+from evaluation_pipelines.telemetry.transcript_ingest import TranscriptIngest, TranscriptReport
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
     find_unread_files,
@@ -66,6 +67,7 @@ class IngestReport:
         busy: Holder of the lock, if waiting for it timed out; nothing was read then.
         skipped: Entries of the folder that are not read, each with its reason.
         otel_logs: What was read from ClickHouse; None if nothing was to be read there.
+        transcripts: New lines of transcripts of this machine, None without ``with_transcripts``.
     """
 
     files: int = 0
@@ -74,18 +76,21 @@ class IngestReport:
     busy: str | None = None
     skipped: list[SkippedFile] = field(default_factory=list)
     otel_logs: OtelLogReport | None = None
+    transcripts: TranscriptReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
     """Reads all new lines of the landing folder into the lake; ``clock`` returns the time.
 
-    With ``with_otel_logs`` new rows of ClickHouse, if a table is set, become landing files first.
+    With ``with_otel_logs`` new rows of ClickHouse, if a table is set, become landing files first,
+    and with ``with_transcripts`` new lines of the transcripts of this machine.
     """
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     with_otel_logs: bool = False
+    with_transcripts: bool = False
     _forgotten: ForgottenEvents = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +116,9 @@ class Ingest:
             with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
                 if self.with_otel_logs:
                     report.otel_logs = self._read_rows(hold)
+                if self.with_transcripts:
+                    reader = TranscriptIngest(self.stores, hold, self.clock)
+                    report.transcripts = reader.run(progress or Silent())
                 self._run(hold, progress or Silent(), report)
         except LockTimeoutError as error:
             report.busy = str(error)

@@ -33,6 +33,7 @@ from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
+from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT_DIALECTS
 from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
 
 FILE_REPLACED = (
@@ -67,7 +68,7 @@ def event_reader(
     """Return a reader of event lines with these settings, of one organization if it is given."""
     tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
-        dialects=DIALECTS,
+        dialects=(*TRANSCRIPT_DIALECTS, *DIALECTS),
         prices=PriceTable(read_own_prices(settings.prices_path)),
         clock=Clock(times.to_us(now), tolerance // timedelta(microseconds=1)),
         max_attributes=settings.max_attributes,

@@ -1,6 +1,9 @@
 """``score``: scores of telemetry files without storing anything."""
 
 import gzip
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,6 +12,7 @@ from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import SESSION, claude, line, session
 
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
 
 MASQUE = "e108dda7-c6b0-4cbb-b888-829969ca46ba#codesmith-1"
@@ -169,3 +173,33 @@ def test_a_folder_in_which_nothing_has_arrived_yet_names_the_next_step(program: 
     assert answer.code == 1
     assert "no telemetry has arrived: data/landing/received is not there yet" in answer.err
     assert "start your agent" in answer.err
+
+
+def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    none = program("score", "--local")
+    assert (none.code, none.out) == (1, "")
+    assert none.err.startswith("error: no transcript of a session found on this machine.")
+    shutil.copytree(TRANSCRIPTS / "claude_code" / "2.1.150", home / ".claude")
+    latest = "21f14f16-79e3-48d4-aa6f-d5ae28708feb"
+    files = sorted(home.rglob("*.jsonl"), key=lambda each: latest in str(each))
+    for second, path in enumerate(files):  # the fork is older
+        os.utime(path, (1_764_400_000 + second,) * 2)
+    ran = program("score", "--local")
+    assert ran.code == 0
+    assert yaml.safe_load(ran.out)["stats"] == {
+        # Requests 1 to 11 and 14, n of them counts 100 + n and 20 + n and 1,050 cached tokens.
+        "total_cost": 0.04,
+        "total_tools": 8,
+        "tools_ok": 6,
+        "tool_success_pct": 75,
+        "prompts": 3,
+        "total_tokens": 1280 + 320 + 80_000 + 600,
+        "cache_tokens": 80_000,
+    }
+    assert f"{latest}.jsonl" in ran.err
+    assert list(program.folder.iterdir()) == [home]

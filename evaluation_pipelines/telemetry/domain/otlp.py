@@ -131,6 +131,7 @@ class ResourceSpans(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fie
 class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """One line of a landing file: an OTLP request of any signal, or an attribution line.
 
+    ``transcript_defect`` names an unreadable line of a transcript, with the reason.
     ``sdk_time`` is the time of a record that the SDK wrote by itself. ``other_names`` are the names
     of an object that has none of the fields' names for them.
     """
@@ -144,6 +145,7 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     masque: Any = None
     donned_at: Any = None
     doffed_at: Any = None
+    transcript_defect: str | None = msgspec.field(default=None, name="transcriptDefect")
     sdk_time: str | None = msgspec.field(default=None, name="(sdk time)")  # never sent
     other_names: tuple[str, ...] = msgspec.field(default=(), name="(other)")  # never sent
 

@@ -279,7 +279,7 @@ class EventReader:
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif request.resource_spans is None and not request.has_metrics and line.strip() != b"{}":
-            reason = object_reason(request.other_names)
+            reason = request.transcript_defect or object_reason(request.other_names)
             reason = reason or "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         for resource_spans in request.resource_spans or ():

@@ -231,6 +231,35 @@ OTEL_LOG_MINUTES = sa.Table(
     column("row_count", sa.BigInteger, "rows that it had"),
 )
 
+# Transcripts of agents on this machine, and how far they were read.
+TRANSCRIPTS = sa.Table(
+    "transcripts",
+    METADATA,
+    column("path_hash", sa.CHAR(32), "hash of machine and path", primary_key=True),
+    column("program", sa.String, "agent program"),
+    column("head_bytes", sa.Integer, "how many first bytes the hash covers"),
+    column("head_sha256", sa.String, "hash of the first bytes, hexadecimal"),
+    column("size_bytes", sa.BigInteger, "size when it was read"),
+    column("modified_at_ns", sa.BigInteger, "when it was last changed then"),
+    column("position", sa.BigInteger, "bytes read: the next reading starts here"),
+    column("is_open", sa.Boolean, "later lines complete what is behind the position"),
+    column("first_id", sa.String, "id of its first message, also of its forks", nullable=True),
+    column("first_time", sa.String, "first time in it, as written", nullable=True),
+    column("context", sa.String, "JSON: state of its reader"),
+    sa.Index("transcripts_by_first_id", "first_id"),
+)
+
+# Lines read of transcripts, by version of their program.
+TRANSCRIPT_LINES = sa.Table(
+    "transcript_lines",
+    METADATA,
+    column("program", sa.String, "agent program", primary_key=True),
+    column("version", sa.String, "its version, empty if unknown", primary_key=True),
+    column("kind", sa.String, "kind of line, as the program names it", primary_key=True),
+    column("is_known", sa.Boolean, "its reader knows the kind", primary_key=True),
+    column("line_count", sa.BigInteger, "lines read"),
+)
+
 # Erasures: when, by whom, of what kind; not whom.
 ERASURES = sa.Table(
     "erasures",

@@ -27,9 +27,9 @@ from evaluation_pipelines.telemetry.domain.dialects.setup import (
 )
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
-_SHELLS = ("Bash", "PowerShell")
+SHELLS = ("Bash", "PowerShell")
 _REDACTED = ("<REDACTED>", "[REDACTED]")
-_EXIT_CODE = re.compile(r"\A\s*(?:Error:\s*)?(?:Command failed with )?[Ee]xit code:?\s+(\d{1,3})\b")
+EXIT_CODE = re.compile(r"\A\s*(?:Error:\s*)?(?:Command failed with )?[Ee]xit code:?\s+(\d{1,3})\b")
 
 _USES = frozenset(
     {
@@ -149,7 +149,7 @@ def _refine_request(row: Row) -> None:
 
 
 def _refine_result(row: Row, command: str | None) -> None:
-    shown = _EXIT_CODE.match(row.get("error") or "")
+    shown = EXIT_CODE.match(row.get("error") or "")
     settle_outcome(row, int(shown.group(1)) if shown else None, command)
 
 
@@ -167,7 +167,7 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     if tool == "mcp_tool" or tool.startswith("mcp__"):
         row["tool_type"] = row["tool_class"] = "mcp"
         row["tool_name"] = _mcp_name(tool, json_object(details))
-    if tool not in _SHELLS:
+    if tool not in SHELLS:
         return None
     command = json_object(details).get("full_command") or json_object(arguments).get("command")
     command = command if isinstance(command, str) else None

@@ -20,9 +20,16 @@ from evaluation_pipelines.telemetry.domain.spans.assemble import (
     assemble,
     trace_sessions,
 )
-from evaluation_pipelines.telemetry.domain.spans.join import join_signals
+from evaluation_pipelines.telemetry.domain.spans.join import IS_TRANSCRIPT, join_signals
 
 SPAN_COLUMNS = ("trace_id", "span_id", "parent_span_id", "span_role", "span_session_id")
 """Columns of AGENT_EVENTS_LANDED for spans."""
 
-__all__ = ["SPAN_COLUMNS", "Assembled", "assemble", "join_signals", "trace_sessions"]
+__all__ = [
+    "IS_TRANSCRIPT",
+    "SPAN_COLUMNS",
+    "Assembled",
+    "assemble",
+    "join_signals",
+    "trace_sessions",
+]

@@ -1,6 +1,6 @@
-"""Join the logs and spans of one agent: a call in both counts once.
+"""Join two signals of one agent, logs and spans, or telemetry and transcripts: each call is once.
 
-The row of the log counts, completed with values that only the span has.
+The row of the first signal counts, completed with values that only the second one has.
 """
 
 from bisect import bisect_left
@@ -13,6 +13,7 @@ import polars as pl
 from evaluation_pipelines.schemas import TEXT_KEY
 from evaluation_pipelines.telemetry.domain.spans.assemble import Assembled
 from evaluation_pipelines.telemetry.domain.spans.source import ASKED
+from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT
 
 _SESSION = ("organization_id", "session_id")
 _TOLERANCE_US = 100_000
@@ -21,7 +22,15 @@ _TOLERANCE_US = 100_000
 _BEFORE_TURN_US = 2_000_000
 """Time from a prompt to the span of its turn."""
 
+_WRITTEN_WITHIN_US = 2_000_000
+"""Time between an event and its line in a transcript."""
+
+_IS_SPAN = pl.col("trace_id").is_not_null()
+IS_TRANSCRIPT = pl.col("source_event_name").str.starts_with(TRANSCRIPT).fill_null(value=False)
+"""True for events of transcripts."""
+
 _CALLS, _TOOLS, _PROMPTS, _REPLIES = "call", "tool", "prompt", "reply"
+_DECISIONS = "tool_decision"
 _KINDS = {
     "api_request": _CALLS,
     "api_error": _CALLS,
@@ -29,7 +38,13 @@ _KINDS = {
     "user_prompt": _PROMPTS,
     "assistant_response": _REPLIES,
 }
+"""The other events are kinds of their own."""
+
+_ONCE = ("compaction", "api_refusal")
+"""Events of the second signal that only count if the first lacks them."""
+
 _FILLED = (
+    *("repository", "branch"),
     *("agent_id", "subagent", "prompt_id", "request_id", "tool_use_id", "query_source", "model"),
     *("model_as_sent", "model_variant", "provider", "tool_name", "success", "success_source"),
     *("exit_code", "decision", "error_type", "duration_ms", "ttft_ms", "output_tokens"),
@@ -59,7 +74,10 @@ class _Event(NamedTuple):
     model: str | None
     tool_name: str | None
     decision: str | None
+    success: bool | None
     has_content: bool | None
+    is_second: bool
+    is_transcript: bool
 
     @property
     def id(self) -> str | None:
@@ -72,54 +90,61 @@ class _Event(NamedTuple):
     @property
     def window(self) -> tuple[int, int, int]:
         """Times at which its log can be: the earliest, the most likely, the latest."""
+        if self.is_transcript:
+            return self.at - _WRITTEN_WITHIN_US, self.at, self.at + _WRITTEN_WITHIN_US
         length = 0 if self.duration_ms is None else round(self.duration_ms * 1000)
         if _KINDS[self.event_name] is _PROMPTS:
             return self.at - _BEFORE_TURN_US, self.at, self.at + length
         return self.at - length - _TOLERANCE_US, self.at, self.at + _TOLERANCE_US
 
 
-def join_signals(events: pl.DataFrame) -> Assembled:
-    """Return events without the spans' copies of calls in the logs of their session.
+def join_signals(events: pl.DataFrame, is_second: pl.Expr = _IS_SPAN) -> Assembled:
+    """Return events without the second signal's copies of calls in the first one of their session.
 
     Args:
         events: AGENT_EVENTS of whole sessions: of logs, and of spans as ``assemble`` returns them.
             A joined row with the text of its span has the TEXT_KEY of the span.
+        is_second: True for events of the second signal: spans, or IS_TRANSCRIPT.
     """
     numbered = events.with_row_index("row")
-    is_span = pl.col("trace_id").is_not_null()
-    relevant = numbered.filter(pl.col("event_name").is_in([*_KINDS, "tool_decision"])).filter(
-        is_span.any().over(_SESSION) & (~is_span).any().over(_SESSION)
+    relevant = numbered.filter(pl.col("event_name").is_in([*_KINDS, *_ONCE, _DECISIONS])).filter(
+        is_second.any().over(_SESSION) & (~is_second).any().over(_SESSION)
     )
     if relevant.is_empty():
         return Assembled(events, {})
-    read = relevant.with_columns(at=pl.col("event_time").dt.epoch("us")).select(_Event._fields)
+    read = relevant.with_columns(
+        at=pl.col("event_time").dt.epoch("us"), is_second=is_second, is_transcript=IS_TRANSCRIPT
+    ).select(_Event._fields)
     sessions: dict[tuple[str | None, str], list[_Event]] = defaultdict(list)
     for event in map(_Event._make, read.sort("at", "row").iter_rows()):
         sessions[event.organization_id, event.session_id].append(event)
     pairs, doubles = list[tuple[int, int]](), set[int]()
     for session in sessions.values():
         _join(session, pairs, doubles)
-    return Assembled(_joined(numbered, pairs, doubles), Counter({"also in the logs": len(doubles)}))
+    reason = "also in the logs" if is_second is _IS_SPAN else "also in telemetry"
+    return Assembled(_joined(numbered, pairs, doubles), Counter({reason: len(doubles)}))
 
 
 def _join(session: Sequence[_Event], pairs: list[tuple[int, int]], doubles: set[int]) -> None:
     """Add pairs of log and span, and the spans that do not count."""
     logs: dict[str, list[_Event]] = defaultdict(list)
     spans: dict[str, list[_Event]] = defaultdict(list)
-    refused = set[str | None]()
     for event in session:
-        if event.event_name == "tool_decision":
-            refused |= {event.tool_use_id} if event.decision == "reject" else set()
-        else:
-            (spans if event.trace_id is not None else logs)[_KINDS[event.event_name]].append(event)
+        kind = _KINDS.get(event.event_name, event.event_name)
+        (spans if event.is_second else logs)[kind].append(event)
+    decided = {each.tool_use_id for each in logs[_DECISIONS]} - {None}
+    both = (*logs[_DECISIONS], *spans[_DECISIONS])
+    refused = {each.tool_use_id for each in both if each.decision == "reject"} - {None}
     with_text = set[str | None]()
     for kind in (_CALLS, _TOOLS, _PROMPTS):
         for log, span in _pairs(logs[kind], spans[kind]):
             pairs.append((log.row, span.row))
             doubles.add(span.row)
-            with_text |= {span.span_id} if log.has_content else set()
+            with_text |= {span.span_id} - {None} if log.has_content else set()
     known = (
-        *(each for each in spans[_TOOLS] if each.tool_use_id in refused - {None}),
+        *(each for each in spans[_DECISIONS] if each.tool_use_id in decided),
+        *(each for name in _ONCE if logs[name] for each in spans[name]),
+        *(each for each in spans[_TOOLS] if each.tool_use_id in refused),
         *(each for each in spans[_PROMPTS] if each.span_role == ASKED and logs[_PROMPTS]),
         *(each for each in spans[_REPLIES] if logs[_REPLIES] or each.span_id in with_text),
     )
@@ -155,7 +180,9 @@ def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_E
 def _can_be(log: _Event, span: _Event) -> bool:
     has_other_id = None not in {log.id, span.id} and log.id != span.id
     has_other_name = None not in {log.name, span.name} and log.name != span.name
-    return log.event_name == span.event_name and not has_other_id and not has_other_name
+    has_other_end = span.is_transcript and {log.success, span.success} == {True, False}
+    is_other = has_other_id or has_other_name or has_other_end
+    return log.event_name == span.event_name and not is_other
 
 
 def _joined(

@@ -1,0 +1,79 @@
+"""Transcripts of agent programs: their places and readers."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.transcripts.claude_code import (
+    ClaudeCodeTranscript,
+    claude_code_head,
+    claude_code_session,
+)
+from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+    TRANSCRIPT,
+    LineKind,
+    Transcript,
+    TranscriptHead,
+    UnreadableLine,
+    defect_line,
+    otlp_lines,
+    transcript_dialect,
+)
+
+__all__ = [
+    "PROGRAMS",
+    "TRANSCRIPT",
+    "TRANSCRIPT_DIALECTS",
+    "LineKind",
+    "Transcript",
+    "TranscriptHead",
+    "TranscriptProgram",
+    "UnreadableLine",
+    "defect_line",
+    "otlp_lines",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptProgram:
+    """An agent program that keeps transcripts.
+
+    Attributes:
+        reader: Makes records of a file.
+        head: Reads the first lines of a file.
+        session_of: Returns the session of a path, None if only the lines name it.
+        variable: Environment variable with the folder of the program.
+        home: That folder without the variable, in the home folder.
+        patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too.
+        top: Number of folders between that folder and those with all files of a session.
+    """
+
+    reader: type[Transcript]
+    head: Callable[[Iterable[bytes]], TranscriptHead]
+    session_of: Callable[[str], str | None]
+    variable: str
+    home: str
+    patterns: tuple[str, ...]
+    top: int
+
+    @property
+    def source_cli(self) -> str:
+        """Name of the program in the column ``source_cli``."""
+        return self.reader.program
+
+
+PROGRAMS = (
+    TranscriptProgram(
+        reader=ClaudeCodeTranscript,
+        head=claude_code_head,
+        session_of=claude_code_session,
+        variable="CLAUDE_CONFIG_DIR",
+        home=".claude",
+        patterns=("projects/*.jsonl",),
+        top=2,
+    ),
+)
+
+TRANSCRIPT_DIALECTS: tuple[Dialect, ...] = tuple(
+    transcript_dialect(each.source_cli) for each in PROGRAMS
+)

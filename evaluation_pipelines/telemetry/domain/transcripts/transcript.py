@@ -1,0 +1,336 @@
+"""Transcripts that agent programs keep of their sessions, as records of telemetry.
+
+A reader of a program takes the lines of one file and makes records whose attributes are named like
+the columns of ``agent_events``. They become OTLP requests: ids, prices, quarantine and erasure are
+the same as for telemetry.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from evaluation_pipelines.telemetry.domain.attributes import (
+    count,
+    dollars,
+    flag,
+    milliseconds,
+    text,
+    tokens,
+)
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
+
+TRANSCRIPT = "transcript."
+"""Before the name of the program in the scope of records, and before the names of events."""
+
+_NAMES = (
+    *("user_prompt", "assistant_response", "tool_decision", "tool_result", "api_request"),
+    *("api_error", "api_refusal", "compaction", "session_start", "session_end", "other"),
+)
+_COLUMNS = {
+    text: (
+        *("prompt_id", "request_id", "tool_use_id", "query_source", "subagent", "skill"),
+        *("slash_command", "model", "provider", "tool_name", "tool_type", "tool_class"),
+        *("success_source", "decision", "error_type", "error", "cost_source", "content"),
+        "tool_parameters",
+    ),
+    tokens: (
+        *("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"),
+        "reasoning_tokens",
+    ),
+    milliseconds: ("duration_ms", "ttft_ms"),
+    dollars: ("cost_usd",),
+    flag: ("success",),
+    count: ("exit_code",),
+}
+ID = "transcript.id"
+"""Attribute with the program's own id of a record."""
+
+
+def transcript_dialect(source_cli: str, *, sends_cost: bool = False) -> Dialect:
+    """Return the dialect of the records that a reader makes."""
+    return Dialect(
+        source_cli=source_cli,
+        name_prefix=f"{TRANSCRIPT}{source_cli}.",
+        scopes=(f"{TRANSCRIPT}{source_cli}",),
+        event_names={f"{TRANSCRIPT}{name}": name for name in _NAMES},
+        columns={name: (name, kind) for kind, names in _COLUMNS.items() for name in names},
+        refine=lambda row, rest: True,  # noqa: ARG005 - rows are complete
+        refined=frozenset(),
+        identified_by=frozenset({ID}),
+        sends_cost=sends_cost,
+        ran_by={
+            "effort": ("effort",),
+            "service_tier": ("service_tier",),
+            "speed": ("speed",),
+            "cache_write_1h": ("cache_creation_1h_tokens",),
+        },
+    )
+
+
+class Place(NamedTuple):
+    """Where a session works: attributes of the resource of its records."""
+
+    version: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+
+
+class Record(NamedTuple):
+    """One event: offset of its line, its place, name without prefix, time, and columns."""
+
+    offset: int
+    place: Place
+    name: str
+    time: str | None
+    columns: dict[str, Any]
+
+
+class UnreadableLine(NamedTuple):
+    """A line that cannot be read."""
+
+    offset: int
+    length_bytes: int
+    reason: str
+
+
+class LineKind(NamedTuple):
+    """Version that wrote a line, its kind, and whether its reader knows this kind."""
+
+    version: str
+    kind: str
+    is_known: bool
+
+
+class Taken(NamedTuple):
+    """Result of some lines of a transcript."""
+
+    records: list[Record]
+    unreadable: list[UnreadableLine]
+    lines: Counter[LineKind]
+
+
+class TranscriptHead(NamedTuple):
+    """Session of a file, and id and time of its first message, which only a copy shares."""
+
+    session_id: str | None
+    first_id: str | None
+    first_time: str | None
+
+
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def decode(decoder: msgspec.json.Decoder[Any], line: bytes) -> Any:
+    """Decode a line, with a ``?`` for each half of a character.
+
+    Raises:
+        msgspec.ValidationError: It has another form.
+        ValueError: It is no JSON.
+    """
+    try:
+        return decoder.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError):
+        if not _HALF_CHARACTER.search(line):
+            raise ValueError("not JSON") from None
+        whole = json.dumps(json.loads(line), ensure_ascii=False)
+        return decoder.decode(whole.encode(errors="replace"))
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call without its result so far."""
+
+    name: str
+    tool_class: str
+    tool_type: str
+    command: str | None
+    parameters: str | None
+    offset: int
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Reader of one file of a program, which implements ``_read``.
+
+    Args:
+        keeps_texts: Prompts, replies, parameters and results become part of the records.
+        session_id: Session of the file: lines of others are copies. None if lines name it.
+        known_ids: Ids of lines of another session: this file has copies of them.
+        repository_of: Returns the repository of a folder, None if it is not known.
+        context: ``context`` of a reader of the same file, to go on behind what it read.
+
+    Attributes:
+        records: Records so far, see ``take``.
+        unreadable: Lines without JSON, likewise.
+        lines: Offset and kind of each line, likewise.
+    """
+
+    program: ClassVar[str]
+    keeps_texts: bool = False
+    session_id: str | None = None
+    known_ids: Collection[str] = ()
+    repository_of: Callable[[str], str | None] = lambda folder: None  # noqa: ARG005
+    context: dict[str, Any] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    lines: list[tuple[int, tuple[str, str, bool]]] = field(default_factory=list)
+    unreadable: list[UnreadableLine] = field(default_factory=list)
+    _calls: dict[str, Call] = field(default_factory=dict)
+    _places: dict[tuple[str | None, ...], Place] = field(default_factory=dict)
+
+    def read(self, line: bytes, offset: int) -> None:
+        """Read one line. Its faults are counted, never raised."""
+        try:
+            kind = self._read(line, offset)
+        except msgspec.ValidationError:
+            if (other := self._kind_of(line, offset)) is not None:
+                self._count(offset, other, is_known=False)
+        except (ValueError, RecursionError):
+            self.refuse(offset, len(line), "not JSON")
+        else:
+            self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
+
+    def refuse(self, offset: int, length_bytes: int, reason: str) -> None:
+        """Note a line that cannot be read."""
+        self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
+
+    def finish(self, *, is_final: bool) -> None:
+        """Make records of messages that have ended, and of all others if the file is final."""
+
+    @property
+    def open_offset(self) -> int | None:
+        """Offset of the first line that later lines complete, None without one."""
+        return min((each.offset for each in self._calls.values()), default=None)
+
+    def take(self, end: int) -> Taken:
+        """Return the result of the lines before ``end``, and forget it."""
+        taken = Taken(
+            [each for each in self.records if each.offset < end],
+            [each for each in self.unreadable if each.offset < end],
+            _counted(kind for offset, kind in self.lines if offset < end),
+        )
+        self.records = [each for each in self.records if each.offset >= end]
+        self.unreadable = [each for each in self.unreadable if each.offset >= end]
+        self.lines = [each for each in self.lines if each[0] >= end]
+        return taken
+
+    def _read(self, line: bytes, offset: int) -> str:
+        """Read one line and return its kind, with a question mark before an unknown one.
+
+        Raises:
+            msgspec.ValidationError: It has another form.
+            ValueError: It is no JSON.
+        """
+        raise NotImplementedError
+
+    def _kind_of(self, line: bytes, offset: int) -> str | None:
+        try:
+            return f"{decode(_KIND, line).type} of another form"
+        except msgspec.ValidationError:
+            return "of another form"
+        except (ValueError, RecursionError):
+            self.refuse(offset, len(line), "not JSON")
+            return None
+
+    def _count(self, offset: int, kind: str, *, is_known: bool) -> None:
+        counted = self.context.get("version") or "", kind[:_MOST_CHARACTERS], is_known
+        self.lines.append((offset, counted))
+
+    def _place(self, version: str | None, folder: str | None, branch: str | None) -> Place:
+        if version:
+            self.context["version"] = version
+        key = self.context.get("version"), folder, branch
+        place = self._places.get(key)
+        if place is None:
+            repository = self.repository_of(folder) if folder else None
+            place = self._places[key] = Place(key[0], repository, branch or None)
+        return place
+
+    def _add(
+        self, offset: int, place: Place, name: str, time: str | None, columns: dict[str, Any]
+    ) -> None:
+        if time is None:
+            time = self.context.get("time")
+        else:
+            self.context["time"] = time
+        self.records.append(Record(offset, place, name, time, columns))
+
+    def _text(self, value: str | None) -> str | None:
+        return value if self.keeps_texts else None
+
+    def _tool_columns(
+        self, call_id: str | None, call: Call | None, *, success: bool | None, exit_code: int | None
+    ) -> dict[str, Any]:
+        """Return the columns of a call with its outcome."""
+        columns: dict[str, Any] = {"tool_use_id": call_id, "success": success}
+        if call is not None:
+            columns |= {
+                "tool_name": call.name,
+                "tool_class": call.tool_class,
+                "tool_type": call.tool_type,
+                "tool_parameters": self._text(call.parameters),
+            }
+        settle_outcome(columns, exit_code, call.command if call else None)
+        return columns
+
+
+def _counted(kinds: Iterable[tuple[str, str, bool]]) -> Counter[LineKind]:
+    return Counter({LineKind(*kind): number for kind, number in Counter(kinds).items()})
+
+
+class _Kind(msgspec.Struct, gc=False):
+    type: str = "without type"
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+_encode = msgspec.json.Encoder().encode
+_MOST_RECORDS = 256
+_MOST_CHARACTERS = 100
+
+
+def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
+    """Yield OTLP requests, one a line, of records in their order."""
+    for place, group in groupby(records, key=lambda record: record.place):
+        same_place = list(group)
+        for start in range(0, len(same_place), _MOST_RECORDS):
+            logs = [_log_record(each) for each in same_place[start : start + _MOST_RECORDS]]
+            resource = {
+                "service.name": program.replace("_", "-"),
+                "service.version": place.version,
+                "repository": place.repository,
+                "branch": place.branch,
+            }
+            scope = {"scope": {"name": f"{TRANSCRIPT}{program}"}, "logRecords": logs}
+            request = {"resource": {"attributes": _attributes(resource)}, "scopeLogs": [scope]}
+            yield _encode({"resourceLogs": [request]}) + b"\n"
+
+
+def defect_line(path: str, line: UnreadableLine) -> bytes:
+    """Return a landing line that goes to quarantine in place of a line of a transcript."""
+    where = f"{path}, byte {line.offset}, {line.length_bytes} bytes"
+    return _encode({"transcriptDefect": f"transcript {where}: {line.reason}"}) + b"\n"
+
+
+def _log_record(record: Record) -> dict[str, Any]:
+    columns = {"event.name": f"{TRANSCRIPT}{record.name}", "event.timestamp": record.time}
+    return {"attributes": _attributes(columns | record.columns)}
+
+
+def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds = _VALUE_KINDS
+    return [
+        {"key": key, "value": {kinds[value.__class__]: value}}
+        for key, value in values.items()
+        if value is not None
+    ]
+
+
+_VALUE_KINDS = {str: "stringValue", int: "intValue", bool: "boolValue", float: "doubleValue"}

@@ -1,0 +1,274 @@
+"""Transcripts of agent programs on this machine, found and read in place.
+
+Nothing is written there. Links are not followed, and files of other users are left alone.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, BinaryIO, NamedTuple
+
+from evaluation_pipelines.settings.data import TelemetrySettings
+from evaluation_pipelines.storage.landing import SkippedFile
+from evaluation_pipelines.storage.raw_lines import read_lines
+from evaluation_pipelines.telemetry.domain.transcripts import (
+    PROGRAMS,
+    LineKind,
+    Transcript,
+    TranscriptHead,
+    TranscriptProgram,
+    defect_line,
+    otlp_lines,
+)
+
+_HEAD_BYTES = 64 * 1024
+_UUID = re.compile(rb'"uuid":"([^"]{1,100})"')
+_ORIGIN = re.compile(r'\[remote "origin"\][^\[]*?\n\s*url\s*=\s*(\S+)')
+_MOST_EMPTY_SESSIONS = 20
+_RECORDS_PER_PIECE = 4096
+_LONGEST_LINE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFile:
+    """A transcript as it was found.
+
+    Attributes:
+        program: Who writes it.
+        path: Its full path.
+        group: The folder with all files of its session.
+        device, inode, size_bytes, modified_at_ns: From the system.
+    """
+
+    program: TranscriptProgram
+    path: Path
+    group: Path
+    device: int
+    inode: int
+    size_bytes: int
+    modified_at_ns: int
+
+    def open(self) -> BinaryIO:
+        """Open the file.
+
+        Raises:
+            OSError: It cannot be read, or is another one by now.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.fdopen(descriptor, "rb")
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != (self.device, self.inode):
+            handle.close()
+            raise OSError(f"{self.path} was replaced while it was read")
+        return handle
+
+    def head(self) -> TranscriptHead:
+        """Return session, id and time in its first lines, as far as it can be read."""
+        with suppress(OSError), self.open() as handle:
+            lines = read_lines(BytesIO(handle.read(_HEAD_BYTES)), 0, _HEAD_BYTES)
+            head = self.program.head(line.text for line in lines)
+            return head._replace(session_id=self.session_id or head.session_id)
+        return TranscriptHead(self.session_id, None, None)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session in its name."""
+        return self.program.session_of(self.path.as_posix())
+
+
+def find_transcripts(
+    environment: Mapping[str, str] = os.environ,
+) -> tuple[list[TranscriptFile], list[SkippedFile]]:
+    """Return the transcripts of this machine, by path, and skipped files with the reason."""
+    found: list[TranscriptFile] = []
+    skipped: list[SkippedFile] = []
+    home = Path(environment.get("HOME") or Path.home())
+    for program in PROGRAMS:
+        root = Path(environment.get(program.variable) or home / program.home)
+        for folder, _, names in os.walk(root, onerror=lambda error: None):  # noqa: ARG005
+            for name in names:
+                path = Path(folder, name)
+                relative = path.relative_to(root).as_posix()
+                if any(fnmatchcase(relative, pattern) for pattern in program.patterns):
+                    file = _look(program, path, root)
+                    if isinstance(file, SkippedFile):
+                        skipped.append(file)
+                    else:
+                        found.append(file)
+    return sorted(found, key=lambda each: str(each.path)), skipped
+
+
+def _look(program: TranscriptProgram, path: Path, root: Path) -> TranscriptFile | SkippedFile:
+    shown = os.fsencode(path).decode(errors="replace")
+    try:
+        status = path.lstat()
+    except OSError as error:
+        return SkippedFile(shown, f"cannot be looked at: {error.strerror}")
+    if not S_ISREG(status.st_mode):
+        return SkippedFile(shown, "a link, or not a regular file")
+    if shown != str(path):
+        return SkippedFile(shown, "its name is not UTF-8")
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        return SkippedFile(shown, "it belongs to another user")
+    group = Path(root, *path.relative_to(root).parts[: program.top])
+    times = (status.st_size, status.st_mtime_ns)
+    return TranscriptFile(program, path, group, status.st_dev, status.st_ino, *times)
+
+
+@cache
+def repository_of(folder: str) -> str | None:
+    """Return the URL of ``origin`` of the repository that a folder is in, None without one."""
+    place = Path(folder)
+    for each in (place, *islice(place.parents, 20)):
+        with suppress(OSError, ValueError):
+            git = each / ".git"
+            if git.is_file():  # a worktree: .git/worktrees/<name> of its repository
+                git = Path(each, git.read_text("utf-8").partition("gitdir:")[2].strip()).parents[1]
+            if (git / "config").is_file():
+                found = _ORIGIN.search((git / "config").read_text("utf-8"))
+                return found and found[1]
+    return None
+
+
+class Piece(NamedTuple):
+    """OTLP lines of a transcript, the offset of the next piece, and kinds of lines."""
+
+    content: bytes
+    end: int
+    lines: Counter[LineKind]
+
+
+def read_transcript(
+    file: TranscriptFile,
+    settings: TelemetrySettings,
+    position: int = 0,
+    *,
+    known_ids: Collection[str] = (),
+    context: dict[str, Any] | None = None,
+    is_final: bool = True,
+) -> Iterator[Piece]:
+    """Yield the complete lines of a transcript after ``position``, as telemetry.
+
+    Args:
+        file: The file.
+        settings: Limits, and ``transcript_texts``.
+        position: Where the last piece of an earlier reading ended.
+        known_ids: Ids of copied lines, see ``Transcript``.
+        context: Figures that it kept then, changed in place.
+        is_final: Nothing will follow: open calls and messages count as they are.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    reader = file.program.reader(
+        settings.transcript_texts,
+        file.session_id,
+        known_ids,
+        repository_of,
+        {} if context is None else context,
+    )
+    limit, end = settings.max_line_bytes, position
+    with file.open() as handle:
+        for line in read_lines(handle, position, limit):
+            if not line.is_terminated:
+                break
+            if line.is_overlong:
+                reader.refuse(line.offset, line.length_bytes, f"longer than {limit} bytes")
+            elif line.text.strip():
+                reader.read(line.text, line.offset)
+            end = line.next_offset
+            if len(reader.records) >= _RECORDS_PER_PIECE:
+                yield _piece(reader, end, str(file.path))
+    reader.finish(is_final=is_final)
+    yield _piece(reader, end, str(file.path), is_final=is_final)
+
+
+def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -> Piece:
+    if not is_final and reader.open_offset is not None:
+        end = reader.open_offset
+    taken = reader.take(end)
+    defects = [defect_line(path, each) for each in taken.unreadable]
+    content = b"".join((*defects, *otlp_lines(reader.program, taken.records)))
+    return Piece(content, end, taken.lines)
+
+
+def older_relatives(
+    file: TranscriptFile, heads: Mapping[TranscriptFile, TranscriptHead]
+) -> list[TranscriptFile]:
+    """Return the older files with the same first line: a fork copies its parent."""
+    head = heads[file]
+    if head.first_id is None:
+        return []
+    return [
+        each
+        for each, other in heads.items()
+        if other.first_id == head.first_id and born(each, other) < born(file, head)
+    ]
+
+
+def copied_ids(relatives: Iterable[TranscriptFile]) -> frozenset[str]:
+    """Return the ids of the lines of some files."""
+    found: set[str] = set()
+    for each in relatives:
+        with suppress(OSError), each.open() as handle:
+            for line in read_lines(handle, 0, _LONGEST_LINE_BYTES):
+                found.update(match.decode() for match in _UUID.findall(line.text))
+    return frozenset(found)
+
+
+def born(file: TranscriptFile, head: TranscriptHead) -> tuple[str, str]:
+    """Return the order of files with the same first line: a fork is younger than its parent."""
+    return head.first_time or "", str(file.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """A session of this machine: its id, and its transcripts as telemetry by path."""
+
+    session_id: str
+    files: list[tuple[str, bytes]]
+
+
+def latest_session(
+    settings: TelemetrySettings, environment: Mapping[str, str] = os.environ
+) -> LocalSession | None:
+    """Return the session whose transcript was written last, with its sub-agents.
+
+    Sessions without an answer are passed over. None if there is no other.
+    """
+    files, _ = find_transcripts(environment)
+    latest = sorted(files, key=lambda each: each.modified_at_ns, reverse=True)
+    tried = set[str]()
+    for file in latest[:_MOST_EMPTY_SESSIONS]:
+        session_id = file.head().session_id
+        if session_id is None or session_id in tried:
+            continue
+        tried.add(session_id)
+        found = _session(session_id, [each for each in files if each.group == file.group], settings)
+        if found is not None:
+            return found
+    return None
+
+
+def _session(
+    session_id: str, group: Sequence[TranscriptFile], settings: TelemetrySettings
+) -> LocalSession | None:
+    heads = {each: each.head() for each in group}
+    own = [each for each in group if heads[each].session_id == session_id]
+    contents = []
+    for file in own:
+        with suppress(OSError):
+            known_ids = copied_ids(older_relatives(file, heads))
+            pieces = read_transcript(file, settings, known_ids=known_ids)
+            contents.append((str(file.path), b"".join(piece.content for piece in pieces)))
+    has_work = any(b"transcript.api_request" in content for _, content in contents)
+    return LocalSession(session_id, contents) if has_work else None

@@ -1,0 +1,241 @@
+"""Transcripts of agents become the same events and sessions as telemetry."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
+
+# Seen by the model that the programs talked to: of request n it counts 100 + n input tokens,
+# 1,000 n from the cache, 50 into the cache and 20 + n output tokens. Requests for titles and
+# summaries are in no transcript.
+SESSIONS = {
+    # Requests 1, 6, 7, 11, 13-18, 22, 34: n sums up to 174. Calls: Bash ok, exit code 3, and 1 of
+    # a search; Read ok and of no file; Edit; Task; Read of the sub-agent; Write was refused.
+    "claude_code/2.0.76": ("2867e27e-1a35-4e66-bb36-793c55c734fe", 12, 174, 3, (8, 6, 2, 1)),
+    # Requests 1 to 11 and 14.
+    "claude_code/2.1.150": ("21f14f16-79e3-48d4-aa6f-d5ae28708feb", 12, 80, 3, (8, 6, 2, 1)),
+    # Requests 1 to 12 and 16: the sub-agent ran in the background, its end was told to the model.
+    "claude_code/2.1.332": ("638ed1d5-349d-4780-a09c-85c04afec20e", 13, 94, 3, (8, 6, 2, 1)),
+}
+FORKS = {
+    "claude_code/2.0.76": ("ea7cf16a-0c49-4984-8abb-a070ab99610c", 26),
+    "claude_code/2.1.150": ("7aadf2ba-ea34-4cef-876c-0f4ca5fdc613", 12),
+    "claude_code/2.1.332": ("95e1c018-c0d9-42d9-b43f-9f77b8922bdb", 13),
+}
+HOMES = {each.source_cli: each.home for each in PROGRAMS}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in PROGRAMS:
+        monkeypatch.delenv(program.variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Iterator[Workplace]:
+    with open_workplace(tmp_path / "data") as opened:
+        yield opened
+
+
+def put(capture: str) -> Path:
+    """Copy a capture into the home folder and return where it is."""
+    home = Path(os.environ["HOME"]) / HOMES[capture.partition("/")[0]]
+    shutil.copytree(TRANSCRIPTS / capture, home)
+    return home
+
+
+def read(workplace: Workplace, now: datetime = NOW) -> IngestReport:
+    return Ingest(workplace.stores, lambda: now, with_transcripts=True).run()
+
+
+def session(workplace: Workplace, session_id: str) -> dict[str, Any]:
+    workplace.build()
+    (row,) = workplace.sessions().filter(session_id=session_id).to_dicts()
+    return row
+
+
+@pytest.mark.parametrize("capture", SESSIONS)
+def test_a_session_has_what_its_model_saw(workplace: Workplace, capture: str) -> None:
+    put(capture)
+    read(workplace)
+    session_id, requests, numbers, prompts, calls = SESSIONS[capture]
+    row = session(workplace, session_id)
+    assert row["api_requests"] == requests
+    assert row["input_tokens"] == 100 * requests + numbers
+    assert row["output_tokens"] == 20 * requests + numbers
+    assert row["cache_read_tokens"] == 1000 * numbers
+    assert row["cache_creation_tokens"] == 50 * requests
+    # Dollars per million tokens, of 50 into the cache 30 for five minutes and 20 for an hour.
+    price = 3 * row["input_tokens"] + 15 * row["output_tokens"] + 0.3 * row["cache_read_tokens"]
+    price += requests * (3.75 * 30 + 6 * 20)
+    assert row["cost_usd"] == pytest.approx(price / 1e6)
+    assert row["prompts"] == prompts
+    counts = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
+    assert tuple(row[name] for name in counts) == calls
+    assert row["service_version"] == capture.partition("/")[2]
+    assert (row["branch"], row["source_cli"]) == ("master", capture.partition("/")[0])
+
+
+@pytest.mark.parametrize("capture", FORKS)
+def test_a_fork_has_only_its_own_requests(workplace: Workplace, capture: str) -> None:
+    put(capture)
+    read(workplace)
+    session_id, number = FORKS[capture]
+    row = session(workplace, session_id)
+    assert (row["api_requests"], row["input_tokens"], row["prompts"]) == (1, 100 + number, 1)
+    assert row["total_tools"] == 0
+
+
+def facts(workplace: Workplace) -> pl.DataFrame:
+    """Return the landed events without what says when and from where they were read."""
+    read_from = ("source_file_id", "source_offset")
+    return workplace.landed().drop(*read_from).sort("event_id")
+
+
+@pytest.mark.parametrize("capture", SESSIONS)
+def test_a_growing_transcript_is_read_once(
+    workplace: Workplace, capture: str, tmp_path: Path
+) -> None:
+    home = put(capture)
+    for fork in home.rglob(f"{FORKS[capture][0]}.jsonl"):
+        fork.unlink()
+    with open_workplace(tmp_path / "at once") as other:
+        read(other)
+        expected, lines = facts(other), TranscriptReads(other.ledger).lines()
+    (path,) = home.rglob(f"{SESSIONS[capture][0]}.jsonl")
+    content = path.read_bytes()
+    path.write_bytes(b"")
+    for end in range(0, len(content) + 997, 997):  # most ends are within a line
+        with path.open("ab") as file:
+            file.write(content[end : end + 997])
+        read(workplace, datetime.fromtimestamp(path.stat().st_mtime + 1, UTC))
+    read(workplace)  # in rest: the last message counts as it is
+    assert facts(workplace).equals(expected)
+    assert TranscriptReads(workplace.ledger).lines() == lines
+
+
+def test_a_rewritten_transcript_counts_once(workplace: Workplace) -> None:
+    home = put("claude_code/2.1.150")
+    read(workplace)
+    session_id, requests, *_ = SESSIONS["claude_code/2.1.150"]
+    (path,) = home.rglob(f"{session_id}.jsonl")
+    # As a compaction by other tools leaves it: the first prompt and its answer are gone.
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[7:]))
+    read(workplace)
+    assert session(workplace, session_id)["api_requests"] == requests
+
+
+def test_only_figures_are_stored(workplace: Workplace) -> None:
+    put("claude_code/2.1.150")
+    read(workplace)
+    landed = workplace.landed()
+    assert landed["content"].null_count() == landed["tool_parameters"].null_count() == landed.height
+    stored = b"".join(each.read_bytes() for each in workplace.landing.root.rglob("*.jsonl"))
+    for text in (b"FULL please work", b"look around", b"zebra", b"gamma", b"notes.txt", b"broken"):
+        assert text not in stored
+
+
+def test_texts_are_stored_on_request(tmp_path: Path) -> None:
+    put("claude_code/2.1.150")
+    with open_workplace(tmp_path / "texts", transcript_texts=True) as with_texts:
+        read(with_texts)
+        calls = with_texts.landed().filter(event_name="tool_result", tool_name="Bash")
+        prompts = with_texts.landed().filter(event_name="user_prompt")["content"]
+    assert [json.loads(each)["command"] for each in calls["tool_parameters"]] == [
+        "ls -la",
+        "echo broken >&2; exit 3",
+        "grep zebra notes.txt",
+    ]
+    assert calls["exit_code"].to_list() == [None, 3, None]
+    assert calls["error"].to_list() == [None, "Exit code 3\nbroken", None]
+    assert "FULL please work" in prompts.to_list()
+
+
+def test_lines_that_cannot_be_read_are_named(workplace: Workplace) -> None:
+    home = put("claude_code/2.1.150")
+    (path,) = home.rglob(f"{SESSIONS['claude_code/2.1.150'][0]}.jsonl")
+    content = path.read_bytes()
+    broken = b'{"type":"user","message":{"role":\n'
+    unknown = b'{"type":"hologram","version":"9.9.9","x":1}\n{"type":7}\n'
+    path.write_bytes(content + broken + unknown + b'{"type":"assistant"')
+    report = read(workplace)
+    assert report.transcripts is not None
+    assert dict(report.transcripts.unknown) == {
+        ("claude_code", "hologram"): 1,
+        ("claude_code", "of another form"): 1,
+    }
+    (row,) = workplace.quarantined().to_dicts()
+    assert f"{path}, byte {len(content)}, {len(broken) - 1} bytes: not JSON" in row["reason"]
+    assert read(workplace).counts.quarantined == 0
+
+
+def test_links_and_files_of_others_are_passed_over(workplace: Workplace, tmp_path: Path) -> None:
+    home = put("claude_code/2.1.150")
+    folder = home / "projects" / "-home-ada-shop"
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(b"{}\n")
+    (folder / "link.jsonl").symlink_to(outside)
+    (folder / "itself.jsonl").symlink_to(folder / "itself.jsonl")
+    (home / "projects" / "loop").symlink_to(home)
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "empty.jsonl").touch()
+    (folder / "others.jsonl").write_bytes(b"{}\n")
+    os.chown(folder / "others.jsonl", 12345, -1)
+    report = read(workplace).transcripts
+    assert report is not None
+    assert report.files == 3
+    reasons = {Path(each.path).name: each.reason for each in report.skipped}
+    no_file = "a link, or not a regular file"
+    assert reasons == {
+        "link.jsonl": no_file,
+        "itself.jsonl": no_file,
+        "pipe.jsonl": no_file,
+        "others.jsonl": "it belongs to another user",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "session_id", "requests", "calls", "only_telemetry"),
+    [
+        # Telemetry of 2.0 has no ids of calls, but the requests for titles. It misses the read of
+        # no file, and that a write was refused.
+        ("2.0.76", "3e7b9894-0b29-4470-9297-4538a705533d", 18, (8, 6, 2, 1), (7, 6, 1, 0)),
+        ("2.1.332", "8f8010e6-3578-43f8-a655-0f0e75ce31a8", 11, (8, 6, 2, 1), (8, 6, 2, 1)),
+    ],
+)
+def test_a_session_in_telemetry_and_transcripts_counts_once(
+    workplace: Workplace,
+    version: str,
+    session_id: str,
+    requests: int,
+    calls: tuple[int, ...],
+    only_telemetry: tuple[int, ...],
+) -> None:
+    capture = TRANSCRIPTS / "both" / version
+    workplace.land("logs.jsonl", (capture / "logs.jsonl").read_bytes())
+    read(workplace)
+    telemetry = session(workplace, session_id)
+    shutil.copytree(capture / "projects", Path(os.environ["HOME"]) / ".claude" / "projects")
+    read(workplace)
+    both = session(workplace, session_id)
+    counts = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
+    assert tuple(telemetry[name] for name in counts) == only_telemetry
+    assert tuple(both[name] for name in counts) == calls
+    assert both["api_requests"] == requests
+    for name in ("prompts", "total_tokens", "cost_usd", "api_ms", "missing_events"):
+        assert both[name] == telemetry[name]
+    assert (telemetry["branch"], both["branch"]) == (None, "master")
