@@ -10,7 +10,7 @@ import pytest
 
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.masque_lift import compare_masques

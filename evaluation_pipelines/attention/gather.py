@@ -27,20 +27,18 @@ from evaluation_pipelines.attention.domain.arrivals import (
     arrivals,
     cost_checks,
 )
-from evaluation_pipelines.attention.domain.facts import (
+from evaluation_pipelines.attention.domain.item import (
     BEFORE_DAYS,
+    BOOKS_DAYS,
     COLUMNS,
     RECENT_DAYS,
-    Risks,
-    rises,
-    risks_of,
-)
-from evaluation_pipelines.attention.domain.item import (
-    BOOKS_DAYS,
     Item,
     Page,
+    Risks,
     quarantine,
     reviews,
+    rises,
+    risks_of,
     silent_locks,
     unscored,
     waiting_dates,
@@ -61,11 +59,11 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, waiting_samples
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
+from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,

@@ -28,7 +28,7 @@ from evaluation_pipelines.attention.domain.item import (
 )
 from evaluation_pipelines.attention.domain.items import Examined, Facts
 from evaluation_pipelines.judging.rubric_files import read_rubrics
-from evaluation_pipelines.reporting.served_copy import served_copy
+from evaluation_pipelines.reporting.analysts_database import served_copy
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
 from evaluation_pipelines.storage.landing import LandingError, LandingFile, open_landing

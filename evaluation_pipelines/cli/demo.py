@@ -11,7 +11,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.build import build_tables, publish_database
 from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.cli.ingest import ingest_landing

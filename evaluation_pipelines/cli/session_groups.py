@@ -20,7 +20,7 @@ from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
 from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_scale
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
 from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import (

@@ -21,7 +21,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_groups import By, Sort, print_groups
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSIONS
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter

@@ -24,7 +24,7 @@ from evaluation_pipelines.cli.session_lines import session_key_of, waiting_of
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.reporting.session_view import (

@@ -32,7 +32,6 @@ from evaluation_pipelines.judging.ledger.score_queries import spending_line, spe
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.damage import find_faults
 from evaluation_pipelines.storage.landing import SkippedFile, summarize_skipped
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -41,6 +40,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.replaced_parts import find_faults
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches

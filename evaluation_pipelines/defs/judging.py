@@ -18,7 +18,7 @@ from pydantic import Field
 
 from evaluation_pipelines.attention.send import note_judge, note_whole_run
 from evaluation_pipelines.build import DAILY_TABLES, DateFailed
-from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.build.build import publish_scores
 from evaluation_pipelines.defs.automation import (
     LAST,
     NIGHTLY_EVALUATION,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.build.judge_scores import night_dates
+from evaluation_pipelines.build.build import night_dates
 from evaluation_pipelines.defs.automation import (
     LAST,
     NIGHT_RUN,

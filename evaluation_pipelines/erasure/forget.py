@@ -31,13 +31,13 @@ from evaluation_pipelines.erasure.selection import (
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
+from evaluation_pipelines.reporting.analysts_database import served_copy
 from evaluation_pipelines.reporting.comparison_report import (
     list_reports,
     refresh_comparison,
     report_files,
 )
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.reputation.updates import (
     change_reputation,
     clickhouse_exists,
@@ -57,7 +57,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import reclaim
 from evaluation_pipelines.storage.lock import ERASE, Hold, LockLostError, LockTimeoutError, held
-from evaluation_pipelines.storage.secret_key import make_key
+from evaluation_pipelines.storage.store import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time

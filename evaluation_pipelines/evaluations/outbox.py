@@ -42,7 +42,7 @@ from evaluation_pipelines.storage.ledger.tables.evaluations import (
     EVALUATION_OUTBOX,
 )
 from evaluation_pipelines.storage.lock import Hold, held
-from evaluation_pipelines.storage.secret_key import make_key
+from evaluation_pipelines.storage.store import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import Pseudonyms
 from evaluation_pipelines.times import to_us

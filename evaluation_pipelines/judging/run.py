@@ -31,9 +31,8 @@ from evaluation_pipelines.judging.ledger.score_store import (
 )
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, labels, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.requests import RequestLane
 from evaluation_pipelines.judging.runner import Interruption, Runner, terminated_as_interrupted
-from evaluation_pipelines.judging.score_requests import RequestResult, request_score
+from evaluation_pipelines.judging.score_requests import RequestLane, RequestResult, request_score
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.sessions.find import SessionName

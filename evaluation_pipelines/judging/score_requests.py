@@ -1,25 +1,45 @@
-"""Requests for the score of one session, and how an unfinished scoring goes on."""
+"""Requests for the score of one session, and how an unfinished scoring goes on.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+Requests of people, served first by the process that judges, next to its own sessions.
+
+They wait in the ledger with the judge that was asked for. They have a permit of their own and
+count on the budget of the day, not on that of the run. A run whose judge is another one ends its
+calls and lets the requester have the lock.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Literal, TypeVar
 from uuid import uuid4
 
+from evaluation_pipelines.formatting import one_line
+from evaluation_pipelines.judging.context import PrioritySemaphore, RunContext
+from evaluation_pipelines.judging.domain.budget import Budget
 from evaluation_pipelines.judging.domain.due import (
+    NIGHTLY,
     RequestAnswer,
     Window,
     answer_lookup,
     answer_request,
+    is_by_another_judge,
 )
-from evaluation_pipelines.judging.endpoint.client import endpoint_of
-from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds, redact
+from evaluation_pipelines.judging.endpoint.client import endpoint_of, judge_budget_limits
+from evaluation_pipelines.judging.find_due import Candidate, find_due
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError, UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.runner import Runner
 from evaluation_pipelines.judging.session_windows import window_key, window_of
 from evaluation_pipelines.profiles.domain.registry import CARD_VERSION
+from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.find_session import (
@@ -29,10 +49,12 @@ from evaluation_pipelines.sessions.domain.find_session import (
 from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
+from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.times import from_us
+from evaluation_pipelines.times import from_us, to_us
 
 _Result = TypeVar("_Result")
 
@@ -248,3 +270,226 @@ def _why_deferred(stores: Stores, score: Score) -> str | None:
     is_of_it = SERVICE_EVENTS.c.score_id == score.score_id
     newest = ServiceEvents(stores.ledger).newest(1, is_of_it)
     return newest[0].error_message if newest and newest[0].type == "scoring.deferred" else None
+
+
+LOG = logging.getLogger("evaluation_pipelines.judging.score_requests")
+
+_POLL_S = 1.0
+_POLL_AT_END_S = 0.1
+
+_FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=15), timedelta(minutes=10)
+
+_MAX_WAITS = 3
+"""How often a request waits for an endpoint that is down before it fails: for two minutes."""
+
+_TAKEN_WITHIN = timedelta(hours=1)
+"""Time from the request in which another judge takes it, if the lock was left to it."""
+
+_STOPPED = "the judge was stopped. The next one goes on with the scoring"
+_ERROR = "an error of the judge, which its log explains"
+_LOGGED_CHARACTERS = 200
+
+
+@dataclass(slots=True)
+class RequestLane:
+    """Judges requests while a judge holds the lock.
+
+    Attributes:
+        context: Resources of the run.
+        stores: Lake, ledger and settings.
+        plans: Plans of the run.
+        most: Requests that are judged at the same time.
+        others: Requests for other judges that the lock was left to already.
+        let_go: Called with a reason when a person waits for another judge, once for each request;
+            ``None`` if the holder of the lock cannot let go.
+        reports: Counts of each request, by the id of its scoring.
+    """
+
+    context: RunContext
+    stores: Stores
+    plans: Plans
+    most: int
+    others: set[str]
+    let_go: Callable[[str], None] | None = None
+    reports: dict[str, JudgeReport] = field(default_factory=dict)
+    _permits: PrioritySemaphore = field(init=False)
+    _busy: set[str] = field(default_factory=set)
+    _left_until_us: dict[str, float] = field(default_factory=dict)
+    _lost: LockLostError | None = None
+
+    def __post_init__(self) -> None:
+        scores = ScoreStore(self.stores.ledger, hold=self.context.hold)
+        self.context = self.context.for_store(scores)
+        self._permits = PrioritySemaphore(self.most)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve during the block, and after it until none is left.
+
+        Raises:
+            LedgerError: The requests cannot be read.
+            LockLostError: Another process may judge now; the replies that arrived are stored.
+        """
+        is_over = asyncio.Event()
+        serving = asyncio.create_task(self._serve(is_over))
+        try:
+            yield
+            is_over.set()
+            await serving
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    async def _serve(self, is_over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while self._lost is None:
+                failed: LedgerError | None = None
+                try:
+                    found = await asyncio.to_thread(self._find)
+                except LedgerError as error:  # the run may go on, and so do the requests
+                    LOG.warning("requests are not read, and are read again: %s", error)
+                    found, failed = [], error
+                for each in found:
+                    self._busy.add(each.score_id())
+                    tasks.create_task(self._judge(each))
+                if is_over.is_set() and not self._busy:
+                    if failed is not None:
+                        raise failed
+                    break
+                if is_over.is_set():
+                    await asyncio.sleep(_POLL_AT_END_S)
+                else:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(is_over.wait(), _POLL_S)
+        if self._lost is not None:
+            raise self._lost
+
+    def _find(self) -> list[Candidate]:
+        """Return the requests to begin with now, oldest first."""
+        now, store = self.context.clock(), self.context.ledger.store
+        left = {each for each, until_us in self._left_until_us.items() if to_us(now) < until_us}
+        known = self._busy | left
+        asked = [each for each in store.requests(now) if each.score_id not in known]
+        if not asked or len(self._busy) >= self.most:
+            return []
+        days = sorted({each.session_date for each in asked})
+        found = find_due(self.stores, self.plans, days, now, NIGHTLY)
+        candidates = {each.score_id(): each for each in found.candidates if each.is_request}
+        reasons = {score.score_id: why for score, why in (*found.discarded, *found.of_others)}
+        address, ours = endpoint_of(self.stores.settings), list[Candidate]()
+        for each in asked:
+            candidate = candidates.get(each.score_id)
+            if candidate is not None and each.endpoint in {None, address}:
+                ours.append(candidate)
+            else:
+                self._leave_to_others(each, reasons.get(each.score_id), address)
+        return ours[: self.most - len(self._busy)]
+
+    def _leave_to_others(self, score: Score, why_not: str | None, address: str | None) -> None:
+        """Let the requester of another judge have the lock; fail what no judge can score.
+
+        Args:
+            score: The request.
+            why_not: Why this judge cannot score it; ``None`` if it can, at another address.
+            address: The address of this judge.
+        """
+        now, store = self.context.clock(), self.context.ledger.store
+        taken_until_us = score.scored_at_us + _TAKEN_WITHIN // timedelta(microseconds=1)
+        is_recent = to_us(now) < taken_until_us
+        is_regular = not self.plans.overrides.select_profile_or_model
+        is_elsewhere = why_not is None and score.endpoint not in {None, address}
+        is_other = is_elsewhere or (
+            why_not is not None and (not is_regular or is_by_another_judge(why_not))
+        )
+        # What cannot be read now may be readable again soon.
+        until_us = (taken_until_us if is_recent else inf) if is_other else to_us(now + _FIRST_DELAY)
+        self._left_until_us[score.score_id] = until_us
+        if is_other and (self.let_go is None or score.score_id not in self.others):
+            if self.let_go is not None:
+                self.others.add(score.score_id)
+                self.let_go(f"a person waits for {score.judge_model}")
+        elif is_other and is_recent:
+            pass  # the requester may still take the lock
+        elif is_regular and (is_elsewhere or why_not is not None):
+            failure = Failure(_why_no_one_judges(score, why_not, address), retriable=True)
+            with suppress(UnknownScoreError):
+                self._note_end(store.fail(score.score_id, failure, now))
+
+    async def _judge(self, candidate: Candidate) -> None:
+        score_id, report = candidate.score_id(), self._report_of(candidate)
+        ledger, clock = self.context.ledger, self.context.clock
+        by = "" if candidate.unfinished is None else candidate.unfinished.score_triggered_by
+        limits = replace(judge_budget_limits(self.stores.settings), max_sessions=None)
+        context = self.context.with_own(Budget(limits), self._permits)
+        try:
+            await Runner(context, report, by, Silent()).judge([candidate])
+            await self._end(await ledger.run(ledger.store.get, score_id), report)
+        except asyncio.CancelledError:
+            ledger.run_later(ledger.store.defer, score_id, _STOPPED, clock())
+            raise
+        except LockLostError as lost:
+            self._lost = lost  # the next judge goes on
+        except UnknownScoreError:
+            pass  # the session was forgotten
+        except Exception:
+            LOG.exception("scoring %s is not finished", score_id)
+            report.count_deferred("error", _ERROR)
+            # No process works on it now, and a run may hold the lock for hours.
+            ledger.run_later(ledger.store.leave, score_id, clock())
+            ledger.run_later(ledger.store.defer, score_id, _ERROR, clock(), clock() + _FIRST_DELAY)
+        finally:
+            self._busy.discard(score_id)
+
+    def _report_of(self, candidate: Candidate) -> JudgeReport:
+        """Return the report of a request, without what an earlier try has deferred."""
+        report = self.reports.setdefault(candidate.score_id(), JudgeReport(candidates=1))
+        report.take_deferred()
+        report.stop_reason = None
+        report.excluded_flags = self.stores.settings.judge_exclude_flagged
+        window = candidate.window
+        why = self.plans.why_not_counted(window.classification_label, candidate.plan)
+        report.why_not_counted[window_key(window)] = why
+        return report
+
+    async def _end(self, score: Score, report: JudgeReport) -> None:
+        """Report the outcome of a request; retry it later, or fail it if its endpoint is away."""
+        ledger, now = self.context.ledger, self.context.clock()
+        if score.status == "pending":
+            reason = report.problem or report.summary()
+            LOG.warning("scoring %s of %s waits: %s", score.score_id, score.session_key, reason)
+            if score.waits < _MAX_WAITS or not report.is_endpoint_down:
+                delay = min(_FIRST_DELAY * 2 ** min(score.waits, 10), _LONGEST_DELAY)
+                await ledger.run(ledger.store.defer, score.score_id, reason, now, now + delay)
+                return
+            failure = Failure(reason, retriable=True)
+            score = await ledger.run(ledger.store.fail, score.score_id, failure, now)
+            report.count_ended(score)
+        await asyncio.to_thread(self._note_end, score)
+
+    def _note_end(self, score: Score) -> None:
+        if score.is_open:
+            return
+        # The tables of the date get the score with the next build.
+        with suppress(LedgerError):
+            RebuildQueue(self.stores.ledger).touch({score.session_date}, self.context.clock())
+        if score.status == "failed":
+            _warn(score)
+
+
+def _why_no_one_judges(score: Score, why_not: str | None, address: str | None) -> str:
+    if why_not is not None:
+        return f"left unfinished and cannot be resumed: {why_not}"
+    return (
+        f"requested at {from_us(score.scored_at_us):%Y-%m-%d %H:%M} UTC from the judge at "
+        f"{score.endpoint}, which no process has used since: request it again, and {address} "
+        "judges it"
+    )
+
+
+def _warn(score: Score) -> None:
+    """Log why a scoring has failed, with the beginning of the reply that could not be used."""
+    reply = redact(score.failed_reply or "", personal=personal_kinds()).text
+    began = one_line(reply)[:_LOGGED_CHARACTERS]
+    said = f", the judge wrote: {began}" if began else ""
+    subject = score.score_id, score.session_key
+    LOG.warning("scoring %s of %s failed: %s%s", *subject, score.error_message, said)

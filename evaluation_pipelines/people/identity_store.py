@@ -1,4 +1,7 @@
-"""The file of identities, its versions in the ledger, and a new version taken over."""
+"""The file of identities, its versions in the ledger, and a new version taken over.
+
+What reports show about people: nothing, teams, or individuals.
+"""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -16,13 +19,15 @@ from evaluation_pipelines.people.domain.identities import (
     with_people,
 )
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import outdate_begun, touch
 from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import ATTRIBUTES
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of
 
 _VERSION = IDENTITIES.c
@@ -217,3 +222,15 @@ def _seen_of(column: str, values: str, numbers: str) -> Iterator[pl.Expr]:
     known = pl.col(column).drop_nulls()
     yield known.unique().sort().alias(values)
     yield known.sort().rle().struct.field("len").cast(pl.Int64).alias(numbers)
+
+
+def hidden_columns(view: PeopleView) -> frozenset[str]:
+    """Return the columns of events and sessions that a report must not show."""
+    hidden = {"person": (), "team": ("person",), "off": ("person", "team")}[view]
+    columns = (*AGENT_EVENTS.columns, *AGENT_SESSIONS.columns)
+    return frozenset(each.name for each in columns if each.people in hidden)
+
+
+def hidden_attributes(view: PeopleView) -> frozenset[str]:
+    """Return the attributes without a column that name people or their machines."""
+    return frozenset() if view == "person" else ATTRIBUTES

@@ -25,7 +25,6 @@ from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.pages import (
     agents,
-    attention,
     books,
     judge,
     login,
@@ -244,5 +243,4 @@ PAGE_ROUTERS = (
     operations.ROUTER,
     books.ROUTER,
     judge.ROUTER,
-    attention.ROUTER,
 )

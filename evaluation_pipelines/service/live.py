@@ -23,9 +23,9 @@ from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.kept import Kept
-from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.lock import LockTimeoutError
+from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
 
 LOG = logging.getLogger(__name__)

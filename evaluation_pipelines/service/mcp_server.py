@@ -26,8 +26,12 @@ from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.badge import shown_scoring
-from evaluation_pipelines.judging.domain.prompt.fence import fenced
-from evaluation_pipelines.judging.domain.prompt.sanitize import ShownTexts, plain_text, shown_texts
+from evaluation_pipelines.judging.domain.prompt.fence import (
+    ShownTexts,
+    fenced,
+    plain_text,
+    shown_texts,
+)
 from evaluation_pipelines.reporting.agent_changes import AGENT_NAME, AgentTimes
 from evaluation_pipelines.reporting.domain.comparison_report import report
 from evaluation_pipelines.reporting.domain.session_facts import (
@@ -42,9 +46,8 @@ from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, S
 from evaluation_pipelines.service.caller import check_role
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.kept import Asked, Kept
-from evaluation_pipelines.service.pages.agent_trend import usual_days
-from evaluation_pipelines.service.pages.domain.agent_lines import why
-from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS
+from evaluation_pipelines.service.pages.agents import usual_days
+from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS, why
 from evaluation_pipelines.service.routes.common import json_rows, json_value
 from evaluation_pipelines.service.scope import (
     hidden_from,
@@ -61,8 +64,7 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.agents import agents as agents_relation
 from evaluation_pipelines.views.filters import LIST_COLUMNS, SCORES, ListQuery, parse_query
 from evaluation_pipelines.views.listing import SESSION_LISTING
-from evaluation_pipelines.views.sessions import with_details
-from evaluation_pipelines.views.tools import ToolRows
+from evaluation_pipelines.views.sessions import ToolRows, with_details
 
 _INSTRUCTIONS = (
     "Scores of AI agent sessions from their telemetry: which were low and why, what failed, what "

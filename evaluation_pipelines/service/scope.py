@@ -6,8 +6,7 @@ from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.people.domain.identities import SentIds
-from evaluation_pipelines.people.identity_store import IdentityStore
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import IdentityStore, hidden_columns
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.errors import not_found

@@ -4,6 +4,11 @@ A query gets its inputs as views and its parameters bound, and returns a frame w
 columns and types of a schema. Small queries of this process share one DuckDB, since opening one
 takes as long as many a query; a connection sees only its own temporary tables and views. DuckDB
 returns memory only when it is closed, so a large query opens its own.
+
+Rows exchanged between Polars and DuckDB.
+
+This is a separate module because Polars keeps the classes it has seen, and everything their module
+imported, until exit; DuckDB would then report leaks.
 """
 
 import atexit
@@ -13,16 +18,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import TABLES
-from evaluation_pipelines.storage.arrow_rows import ArrowRows
 from evaluation_pipelines.storage.sql_files import read_sql, read_steps
 from evaluation_pipelines.storage.store import StoredFiles
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRows:
+    """A frame or a relation that exposes only an Arrow stream.
+
+    Given each other's own types, Polars and DuckDB would import pyarrow, which takes longer than
+    most queries.
+    """
+
+    source: Any
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the stream (Arrow's PyCapsule interface)."""
+        return self.source.__arrow_c_stream__(requested_schema)
+
 
 Source: TypeAlias = pl.DataFrame | StoredFiles
 

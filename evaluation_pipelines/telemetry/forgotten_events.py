@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from evaluation_pipelines.settings.data import PeopleSettings
-from evaluation_pipelines.storage.secret_key import make_key
+from evaluation_pipelines.storage.store import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,

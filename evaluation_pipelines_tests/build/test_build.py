@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
-from evaluation_pipelines.build.shard_build import StagingLake
+from evaluation_pipelines.build.started_dates import StagingLake
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.schemas import (

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.build.shard_build import StagingLake
+from evaluation_pipelines.build.started_dates import StagingLake
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

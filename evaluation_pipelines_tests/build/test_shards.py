@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.build import DateBuilt, DateFailed
-from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, build_shard
+from evaluation_pipelines.build.started_dates import BuildContext, ShardRequest, build_shard
 from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -187,7 +187,7 @@ def test_a_worker_on_another_machine_is_refused_a_ledger_in_a_file(
     with open_workplace(tmp_path) as workplace:
         sent = pickle.dumps(BuildContext(workplace.stores, [AGENT_EVENTS.name]))
         received = pickle.loads(sent)  # noqa: S301 - sent above
-        monkeypatch.setattr("evaluation_pipelines.build.shard_build.gethostname", lambda: "node7")
+        monkeypatch.setattr("evaluation_pipelines.build.started_dates.gethostname", lambda: "node7")
         said = rf"worker on node7 cannot use .* a file on {gethostname()}\. .*=postgresql\+psycopg:"
         with pytest.raises(EngineError, match=said):
             build_shard(received, REQUEST)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.demo.judge_demo import judge_demo
 from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry

@@ -8,7 +8,7 @@ from typer.main import get_command
 
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.people.domain.parse import parse_identities
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 

@@ -11,7 +11,7 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage.secret_key import SecretKeyError
+from evaluation_pipelines.storage.store import SecretKeyError
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines_tests.erasure.two_people import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.build.build import publish_scores
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.judge_changes.anchors import JudgeHistory, read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.judges import Change

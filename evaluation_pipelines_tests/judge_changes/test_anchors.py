@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.judge_scores import unpublished_dates
+from evaluation_pipelines.build.build import unpublished_dates
 from evaluation_pipelines.judge_changes.anchors import NoBridgeError, read_anchors
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.judging import run as judge_run

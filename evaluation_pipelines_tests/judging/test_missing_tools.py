@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.as_of import as_of
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.judging.domain.missing_tools import Period
 from evaluation_pipelines.judging.score_table import (
     last_period,

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from evaluation_pipelines.build import Build, DateBuilt
-from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

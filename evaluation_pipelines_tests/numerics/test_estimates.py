@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, mean, t_quantile, two_sided_p
-from evaluation_pipelines.numerics.shares import (
+from evaluation_pipelines.numerics.estimates import (
     SMALLEST_CORRELATION,
+    UNKNOWN,
+    Estimate,
     Share,
     correlation,
     effective_number,
+    mean,
     share,
     share_of,
+    t_quantile,
+    two_sided_p,
 )
 from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
 

@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.cli.conventions import FAILED
-from evaluation_pipelines.people.identity_store import sync_identities
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns, sync_identities
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore

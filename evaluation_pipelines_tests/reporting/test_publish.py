@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.build import Build
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.reporting import analysts_database
 from evaluation_pipelines.reporting import publish as publishing
 from evaluation_pipelines.reporting.analysts_database import (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from evaluation_pipelines.reporting.served_copy import served_copy
+from evaluation_pipelines.reporting.analysts_database import served_copy
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines_tests.erasure.two_people import EMAIL

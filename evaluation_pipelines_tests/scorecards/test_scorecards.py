@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.build.build import publish_scores
 from evaluation_pipelines.profiles.sync import SHIPPED, read_profile, set_profile, sync_profiles
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.judging import requests
 from evaluation_pipelines.judging import run as judge_run
+from evaluation_pipelines.judging import score_requests
 from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -97,7 +97,7 @@ def test_a_request_that_an_error_ended_is_in_progress_no_more(
 def test_a_request_that_is_tried_again_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "_FIRST_DELAY", timedelta(seconds=0.1))
+    monkeypatch.setattr(score_requests, "_FIRST_DELAY", timedelta(seconds=0.1))
     with of_six(tmp_path) as service:
         service.judge.latency_s = 0.6
         fails_once(monkeypatch, ScoreStore, "complete", is_request)
@@ -113,7 +113,7 @@ def test_a_search_for_requests_that_fails_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with of_six(tmp_path) as service:
-        fails_once(monkeypatch, requests.RequestLane, "_find", lambda _: True)
+        fails_once(monkeypatch, score_requests.RequestLane, "_find", lambda _: True)
         with judging(service) as future:
             service.client().post(PATH.format("s6"), json={"force_rescore": True})
             wait_for(lambda: not service.score("s6#baseline-1").is_open)
@@ -240,9 +240,9 @@ def test_a_request_whose_hour_ends_during_a_run_fails_in_it(tmp_path: Path) -> N
 def test_a_request_whose_date_could_not_be_read_is_served_by_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "_FIRST_DELAY", timedelta(seconds=0.1))
+    monkeypatch.setattr(score_requests, "_FIRST_DELAY", timedelta(seconds=0.1))
     with open_service(tmp_path) as service:
-        stores, found = service.workplace.stores, spied(monkeypatch, requests, "find_due")
+        stores, found = service.workplace.stores, spied(monkeypatch, score_requests, "find_due")
         (day,) = stores.lake.partitions(AGENT_SESSIONS)
         path = Path(stores.lake.place(AGENT_SESSIONS, day))
         whole, asked = path.read_bytes(), service.client().post(S1)

@@ -12,8 +12,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.telemetry.domain import event_ids
-from evaluation_pipelines.telemetry.quarantine.retry import Retry
-from evaluation_pipelines.telemetry.reread import Reread, RereadPart
+from evaluation_pipelines.telemetry.quarantine.retry import Reread, RereadPart, Retry
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session

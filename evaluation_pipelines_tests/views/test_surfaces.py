@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.domain.signals import identity_id, unknown_identity
@@ -40,8 +40,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_c
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.views.agents import agents
 from evaluation_pipelines.views.listing import AGENT_LISTING, SESSION_LISTING
-from evaluation_pipelines.views.sessions import sessions, with_details
-from evaluation_pipelines.views.tools import tool_calls
+from evaluation_pipelines.views.sessions import sessions, tool_calls, with_details
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service

@@ -9,19 +9,17 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS, Arrival, CostCheck
-from evaluation_pipelines.attention.domain.facts import (
-    BEFORE_DAYS,
-    FAILED_CALLS,
-    RECENT_DAYS,
-    Risks,
-)
 from evaluation_pipelines.attention.domain.item import (
+    BEFORE_DAYS,
     BUILD,
     DOCTOR,
+    FAILED_CALLS,
     JUDGE,
+    RECENT_DAYS,
     Item,
     Page,
     Part,
+    Risks,
     State,
     books_page,
     page_of,

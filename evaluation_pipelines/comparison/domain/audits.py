@@ -14,8 +14,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.models import Row, is_of, numbers_of, spread_out
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.numerics.estimates import Estimate, Numbers, t_quantile
-from evaluation_pipelines.numerics.shares import Share
+from evaluation_pipelines.numerics.estimates import Estimate, Numbers, Share, t_quantile
 from evaluation_pipelines.scorecards.domain.audit import TARGET
 from evaluation_pipelines.scorecards.domain.calibration import FEWEST_LARGE_ERRORS, LARGE_ERROR
 

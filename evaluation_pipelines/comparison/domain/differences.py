@@ -25,10 +25,11 @@ from evaluation_pipelines.numerics.estimates import (
     Codes,
     Estimate,
     Numbers,
+    Share,
+    share_of,
     t_quantile,
     two_sided_p,
 )
-from evaluation_pipelines.numerics.shares import Share, share_of
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CEILING = 2.25

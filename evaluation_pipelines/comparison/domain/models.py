@@ -17,8 +17,14 @@ from evaluation_pipelines.comparison.domain.differences import (
 )
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, PEOPLE, arms_of, numbered
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers, t_quantile
-from evaluation_pipelines.numerics.shares import share
+from evaluation_pipelines.numerics.estimates import (
+    UNKNOWN,
+    Codes,
+    Estimate,
+    Numbers,
+    share,
+    t_quantile,
+)
 from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
 from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM

@@ -50,7 +50,7 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     runs_needed,
     superiority,
 )
-from evaluation_pipelines.numerics.shares import share_of
+from evaluation_pipelines.numerics.estimates import share_of
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 MIN_DAYS = 5

@@ -27,8 +27,7 @@ import numpy as np
 
 from evaluation_pipelines.comparison.domain.differences import APART, Losses, is_at_ceiling
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.numerics.estimates import Codes, Numbers
-from evaluation_pipelines.numerics.shares import share_of
+from evaluation_pipelines.numerics.estimates import Codes, Numbers, share_of
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 QUARTER = 90

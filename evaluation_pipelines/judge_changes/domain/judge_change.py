@@ -29,8 +29,7 @@ from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
 from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, PEOPLE, SESSIONS
 from evaluation_pipelines.formatting import interval, points, signed, usd
 from evaluation_pipelines.judge_changes.domain.judges import RECENT, Change, Judge
-from evaluation_pipelines.numerics.estimates import Codes, Numbers, t_quantile
-from evaluation_pipelines.numerics.shares import SMALLEST_CORRELATION
+from evaluation_pipelines.numerics.estimates import SMALLEST_CORRELATION, Codes, Numbers, t_quantile
 from evaluation_pipelines.schemas import JUDGE_CHANGES, SESSION_KEY
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
 

@@ -22,8 +22,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
-from evaluation_pipelines.numerics.shares import share
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers, share
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 
 # ruff: noqa: RUF001 - texts in other alphabets

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
 from evaluation_pipelines.judging.domain.badge import band, flags_of
+from evaluation_pipelines.judging.domain.prompt.fence import ShownTexts
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
-from evaluation_pipelines.judging.domain.prompt.sanitize import ShownTexts
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 

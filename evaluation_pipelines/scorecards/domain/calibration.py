@@ -29,8 +29,8 @@ from evaluation_pipelines.numerics.estimates import (
     Numbers,
     ranks,
     t_quantile,
+    weighted_share,
 )
-from evaluation_pipelines.numerics.shares import weighted_share
 from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 30

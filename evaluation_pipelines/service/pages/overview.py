@@ -18,13 +18,11 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import Finding
 from evaluation_pipelines.comparison.domain.models import Row, has_cost, name_of
 from evaluation_pipelines.formatting import points, usd
-from evaluation_pipelines.service.pages.agent_trend import usual_changes
-from evaluation_pipelines.service.pages.attention import needs_of
+from evaluation_pipelines.service.pages.agents import usual_changes
 from evaluation_pipelines.service.pages.books import (
     recent_books,
     recent_states,
 )
-from evaluation_pipelines.service.pages.domain.agent_lines import changed_agents
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
     DayRange,
@@ -36,9 +34,10 @@ from evaluation_pipelines.service.pages.domain.days import (
     span_of,
     tiles,
 )
-from evaluation_pipelines.service.pages.domain.session_lines import worst_of_day
+from evaluation_pipelines.service.pages.domain.session_lines import changed_agents, worst_of_day
 from evaluation_pipelines.service.pages.domain.trends import WHOLE
 from evaluation_pipelines.service.pages.judge import judge_summary
+from evaluation_pipelines.service.pages.operations import needs_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
 from evaluation_pipelines.storage.lake import DamagedPartError

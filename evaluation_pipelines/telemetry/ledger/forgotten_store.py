@@ -15,7 +15,7 @@ from evaluation_pipelines.storage.ledger.engine import (
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import ERASURES, FORGOTTEN
-from evaluation_pipelines.storage.secret_key import SecretKeyError, read_key
+from evaluation_pipelines.storage.store import SecretKeyError, read_key
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 
 

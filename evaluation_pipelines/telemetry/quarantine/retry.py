@@ -2,11 +2,16 @@
 
 The batch that a line came with is read again as a whole. What it has now takes the place of its
 rows in the lake and of its counts, in one commit: a second or interrupted retry changes nothing.
+
+Read landing files again for landed parts whose files are damaged or missing.
+
+The manifest knows the bytes that each landed part was read from. A part is replaced only if these
+bytes give as many rows as it had, so that no event is lost or stored twice.
 """
 
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -15,13 +20,21 @@ from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS_LANDED,
+    EVENT_TEXTS_LANDED,
+    QUARANTINE,
+    TEXT_KEY,
+    Table,
+)
 from evaluation_pipelines.schemas.table import UTC_TIME
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, RebuildQueue, expired_dates
 from evaluation_pipelines.storage.lock import INGEST, Hold, held
-from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.parts import BUCKET, NewPart, Part, PartOrigin, buckets_of
 from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.storage.replaced_parts import replace_parts
 from evaluation_pipelines.storage.stores import Stores
@@ -54,7 +67,11 @@ from evaluation_pipelines.telemetry.reading import (
     open_documents,
     read_byte_range,
 )
-from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
+from evaluation_pipelines.telemetry.session_dates import (
+    assign_session_dates,
+    landed_rows,
+    write_events,
+)
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
 GONE = "the file is no longer in the landing folder"
@@ -353,3 +370,163 @@ def _place(part: Part) -> tuple[str, str]:
 
 def _is_expired_text(part: NewPart, expired: Mapping[date, Expired]) -> bool:
     return part.table_name == EVENT_TEXTS_LANDED.name and part.session_date in expired
+
+
+class NotRereadError(Exception):
+    """A part cannot be read again; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RereadPart:
+    """A damaged part: what is wrong with it, and why it was not replaced (None if it was)."""
+
+    part: Part
+    damage: str
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Reads landing files again for damaged landed parts; ``clock`` returns the time."""
+
+    stores: Stores
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def run(self, wanted: Callable[[date], bool] = lambda _day: True) -> list[RereadPart]:
+        """Verify the landed parts of some dates, and replace the damaged ones.
+
+        Dates with a replaced part are queued for a build.
+
+        Raises:
+            LakeError: A new part cannot be written.
+            LedgerError: The ledger cannot be used.
+        """
+        files, _ = self.stores.landing.list_files(known_identities(self.stores))
+        results = [
+            self._reread(table, part, damage, files)
+            for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
+            for part, damage in self._damaged(table, wanted)
+        ]
+        dates = {each.part.session_date for each in results if each.why_not is None}
+        RebuildQueue(self.stores.ledger).touch({day for day in dates if day}, self.clock())
+        return results
+
+    def _damaged(self, table: Table, wanted: Callable[[date], bool]) -> Iterator[tuple[Part, str]]:
+        for part in Manifest(self.stores.ledger).all_current(table.name):
+            if part.session_date is not None and wanted(part.session_date):
+                try:
+                    self.stores.lake.verify(part)
+                except LakeError as error:
+                    yield part, str(error)
+
+    def _reread(
+        self, table: Table, part: Part, damage: str, present: Sequence[LandingFile]
+    ) -> RereadPart:
+        try:
+            self._replace(table, part, present)
+        except (NotRereadError, PartsNotCurrentError) as error:
+            return RereadPart(part, damage, str(error))
+        return RereadPart(part, damage, None)
+
+    def _replace(self, table: Table, part: Part, present: Sequence[LandingFile]) -> None:
+        manifest = Manifest(self.stores.ledger)
+        origins = manifest.origins(part.part_id)
+        if sum(each.row_count for each in origins) != part.row_count:
+            raise NotRereadError("it has events of lines that were retried from quarantine")
+        of_origins = (self._rows(table, part, each, present) for each in origins)
+        rows = pl.concat([table.no_rows, *of_origins])
+        new = self.stores.lake.write_part(
+            rows.sort(BUCKET, maintain_order=True),
+            table,
+            part.session_date,
+            f"again-{part.part_id}-{uuid.uuid4().hex[:8]}",
+        )
+        manifest.replace([part.part_id], new, self.clock())
+
+    def _rows(
+        self,
+        table: Table,
+        part: Part,
+        origin: PartOrigin,
+        present: Sequence[LandingFile],
+    ) -> pl.DataFrame:
+        """Return the rows of a part that came from some bytes of a landing file."""
+        file = self._found(SourceFiles(self.stores.ledger).get(origin.file_id), present)
+        settings = self.stores.settings
+        byte_range = ByteRange(origin.from_offset, origin.to_offset)
+        try:
+            with self.stores.landing.open(file) as handle:
+                documents = open_documents(handle, settings)
+                batch = read_byte_range(
+                    documents,
+                    origin.file_id,
+                    byte_range,
+                    settings,
+                    origin.read_at,
+                    organization_of(file.path),
+                )
+        except OSError as error:
+            raise NotRereadError(f"{file.path} cannot be read: {error}") from error
+        events = ForgottenEvents(self.stores).leave_out(batch.events).events
+        dated = assign_session_dates(events, self.stores.ledger, settings.start_date)
+        of_date = dated.events.filter(pl.col("session_date") == part.session_date)
+        rows = landed_rows(of_date.with_columns(buckets_of(of_date["session_id"])), table)
+        rows = self._without_others(table, part, origin, rows)
+        if rows.height != origin.row_count:
+            raise NotRereadError(
+                f"bytes {origin.from_offset} to {origin.to_offset} of {file.path} give "
+                f"{rows.height} rows, and gave {origin.row_count}: the file, this program or a "
+                "setting has changed"
+            )
+        self._check_ids(table, part, rows)
+        return rows
+
+    def _without_others(
+        self, table: Table, part: Part, origin: PartOrigin, rows: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Return rows that no other part of the date has: some have moved there later."""
+        manifest, key = Manifest(self.stores.ledger), (*TEXT_KEY, "organization_id")
+        for other in manifest.current(table.name, part.session_date):
+            is_of = (origin.file_id, origin.from_offset)
+            origins = manifest.origins(other.part_id) if other.part_id != part.part_id else ()
+            if any((each.file_id, each.from_offset) == is_of for each in origins):
+                present = self.stores.lake.read_part(other, table, key)
+                rows = rows.join(present, on=key, how="anti", nulls_equal=True)
+        return rows
+
+    def _found(self, source: SourceFile, present: Sequence[LandingFile]) -> LandingFile:
+        """Return the landing file: by its inode, or by its name if the folder is a copy."""
+        by_inode = [e for e in present if (e.device, e.inode) == (source.device, source.inode)]
+        found = [*by_inode, *(each for each in present if each.path == source.path)]
+        for file in found:
+            try:
+                with self.stores.landing.open(file) as handle:
+                    if is_same_file(handle, source):
+                        return file
+            except OSError as error:
+                raise NotRereadError(f"{file.path} cannot be read: {error}") from error
+        if found:
+            raise NotRereadError(f"{source.path} was emptied or replaced since it was read")
+        raise NotRereadError(f"{source.path} is no longer in the landing folder")
+
+    def _check_ids(self, table: Table, part: Part, rows: pl.DataFrame) -> None:
+        """Check that events and texts of the same lines still belong together.
+
+        Raises:
+            NotRereadError: Another version of this program made other ids.
+        """
+        other = AGENT_EVENTS_LANDED if table is EVENT_TEXTS_LANDED else EVENT_TEXTS_LANDED
+        here = rows.select(TEXT_KEY)
+        of_files = pl.col("source_file_id").is_in(here["source_file_id"].unique().to_list())
+        try:
+            there = self.stores.lake.read(
+                other, filter(None, [part.session_date]), TEXT_KEY, of_files
+            )
+        except LakeError:  # damaged as well: it is read again after this one, and checked then
+            return
+        there = there.join(here, on=TEXT_KEY[1:], how="semi")
+        texts, events = (here, there) if table is EVENT_TEXTS_LANDED else (there, here)
+        if not texts.join(events, on=TEXT_KEY, how="anti").is_empty():
+            raise NotRereadError(
+                "its events have other ids than before: another version of this program read them"
+            )

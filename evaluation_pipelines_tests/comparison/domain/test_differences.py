@@ -23,7 +23,7 @@ from evaluation_pipelines.comparison.domain.differences import (
 from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.comparison.domain.people import Inference, paired_difference
 from evaluation_pipelines.comparison.domain.runs import MODELS
-from evaluation_pipelines.numerics.shares import Share
+from evaluation_pipelines.numerics.estimates import Share
 from evaluation_pipelines.reporting.domain.comparison_tables import model_cells, pair_cells
 from evaluation_pipelines_tests.comparison_builders import arm, compared, model, run, sample
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.fence import SEAL
-from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
-from evaluation_pipelines.judging.domain.prompt.sanitize import (
+from evaluation_pipelines.judging.domain.prompt.fence import (
+    SEAL,
     TextSanitizer,
     plain_line,
     plain_text,
 )
+from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 
 
 @pytest.mark.parametrize(

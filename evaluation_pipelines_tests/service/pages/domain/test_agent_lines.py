@@ -7,7 +7,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
 from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.numerics.estimates import t_quantile
-from evaluation_pipelines.service.pages.domain.agent_lines import (
+from evaluation_pipelines.service.pages.domain.session_lines import (
     MOST_CHANGED,
     changed_agents,
     relied_on,
