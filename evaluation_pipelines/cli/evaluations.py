@@ -26,7 +26,7 @@ def evaluations(
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List programs that receive evaluations, and their refusals.
+    """List receivers of evaluations, and send to them.
 
     With --send or --refused, exits with 4 if a receiver does not have everything.
     """

@@ -72,7 +72,9 @@ COMMANDS = {
     "ingest": Entry("ingest:ingest", _RUN, "Read new telemetry from the landing folder."),
     "build": Entry("build:build", _RUN, "Build tables for dates with new telemetry."),
     "publish": Entry("build:publish", _RUN, "Publish the tables as a database for analysts."),
-    "evaluations": Entry("evaluations:evaluations", _RUN, "Send evaluations to other programs."),
+    "evaluations": Entry(
+        "evaluations:evaluations", _RUN, "List receivers of evaluations, and send to them."
+    ),
     "quarantine": Entry("quarantine:app", _RUN, "List unreadable lines, and read them again."),
     "serve": Entry("serve:serve", _RUN, "Run the service: receiver, API and web pages."),
     "mcp": Entry("mcp:mcp", _RUN, "Answer an agent's questions about sessions over MCP."),
