@@ -65,6 +65,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.libraries import session_lines
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
     count_entries,
@@ -171,7 +172,8 @@ def examine(
     first = now.date() - timedelta(days=DAYS - 1)
     days = [each for each in stores.lake.partitions(AGENT_EVENTS) if each >= first]
     events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
-    found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    windows = readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS)
+    found = arrivals(events, windows, session_lines())
     is_unseen = bool(readable.errors)
     costs = readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)
     damage = readable.of(lambda: find_damage(stores, verifies=verifies), dict[str, str]())

@@ -96,6 +96,7 @@ _EVENT_COLUMNS = columns(
     ("parent_span_id", pl.String, "parent of its span"),
     ("span_role", pl.String, "role of the row: call, reply, tool, agent ..."),
     ("span_session_id", pl.String, "session named by the span itself"),
+    ("span_scope", pl.String, "instrumentation scope of its span: the library"),
     ("error_event_id", pl.Binary, "span within the call that has the text of its error"),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),

@@ -92,6 +92,15 @@ class Library:
         ]
 
 
+def session_lines() -> dict[str, str]:
+    """Return the line of code that gives spans the id of a session, by their scope."""
+    return {
+        scope: each.session or f"nothing: each run of {each.title} is a session"
+        for each in libraries().values()
+        for scope in each.scopes
+    }
+
+
 @cache
 def libraries() -> dict[str, Library]:
     """Return the libraries by the name that ``agent-config`` takes."""

@@ -1,6 +1,6 @@
 """Telemetry of each agent program: how much arrives, what is missing, odd costs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,7 @@ DAYS = 7
 
 EVENT_COLUMNS = (
     *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
-    *("cost_source", "input_tokens"),
+    *("cost_source", "input_tokens", "agent_id", "span_scope"),
 )
 SESSION_COLUMNS = (
     *("source_cli", "person_id", "user_id", "user_email", "repository", "team"),
@@ -147,43 +147,52 @@ _OF_SESSIONS = (
 )
 
 
-def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> list[Arrival]:
+def arrivals(
+    events: pl.DataFrame,
+    sessions: pl.DataFrame,
+    session_lines: Mapping[str, str],
+    days: int = DAYS,
+) -> list[Arrival]:
     """Return the telemetry of each program, by name.
 
     Args:
         events: EVENT_COLUMNS of the last days.
         sessions: SESSION_COLUMNS of the last days.
+        session_lines: Scope of spans -> line of code that gives them a session id.
         days: Number of these days.
     """
     of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], pl.max(_NEWEST))
     of_sessions = _counted(sessions, _OF_SESSIONS, ["source_cli"])
+    scopes = events.select("agent_id", pl.col("span_scope").alias("scope")).drop_nulls().unique()
     found = []
     for program in of_events["source_cli"].drop_nulls().unique().sort():
         counts, sessions_of = (each.filter(source_cli=program) for each in (of_events, of_sessions))
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
             *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
-            *_without_session(sessions.filter(source_cli=program)),
+            *_without_session(sessions.filter(source_cli=program), scopes, session_lines),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()
         found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
     return found
 
 
-def _without_session(sessions: pl.DataFrame) -> list[Gap]:
+def _without_session(
+    sessions: pl.DataFrame, scopes: pl.DataFrame, session_lines: Mapping[str, str]
+) -> list[Gap]:
     """Return a gap for each agent with traces that name no session: each is one of its own."""
     is_trace = pl.col("session_id").str.starts_with(TRACE)
     agents = sessions.group_by("agent_id").agg(pl.len().alias(_ROWS), traces=is_trace.sum())
-    return [
-        Gap(
-            f"session id of {agent}",
-            "sessions of several prompts",
-            "the line of code that agent-config LIBRARY prints",
-            f"missing in {traces} of {number} sessions",
-        )
-        for agent, number, traces in agents.sort("agent_id").iter_rows()
-        if traces > _RARE * number
-    ]
+    gaps = []
+    for agent, number, traces in agents.sort("agent_id").iter_rows():
+        if traces <= _RARE * number:
+            continue
+        of_agent = scopes.filter(agent_id=agent)["scope"].sort()
+        lines = " or ".join(session_lines[each] for each in of_agent if each in session_lines)
+        switch = lines or "the line of code that agent-config LIBRARY prints"
+        lack = f"missing in {traces} of {number} sessions"
+        gaps.append(Gap(f"session id of {agent}", "sessions of several prompts", switch, lack))
+    return gaps
 
 
 def _counted(

@@ -127,6 +127,8 @@ def events_of(
     name_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
+    if "trace_id" in columns:
+        columns["span_scope"] = [shape.scope] * len(numbers)
     columns["attributes"] = _other_attributes(producers, rests)
     if session_attributes:
         columns["session_attributes"] = _session_attributes(

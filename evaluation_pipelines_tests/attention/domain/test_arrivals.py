@@ -10,14 +10,20 @@ from evaluation_pipelines.attention.domain.arrivals import (
     EVENT_COLUMNS,
     IS_CHECKED,
     SESSION_COLUMNS,
+    Arrival,
     CostCheck,
-    arrivals,
     cost_checks,
 )
+from evaluation_pipelines.attention.domain.arrivals import arrivals as arrivals_with
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.telemetry.libraries import session_lines
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WHOLE = {"has_content": True, "has_parameters": True, "model": "m", "cost_source": "reported"}
+
+
+def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = 7) -> list[Arrival]:
+    return arrivals_with(events, sessions, session_lines(), days)
 
 
 def events(*rows: dict[str, Any]) -> pl.DataFrame:
@@ -85,13 +91,19 @@ def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
     assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
 
 
+SCOPES = [("desk", "strands.telemetry.tracer"), ("desk", "own"), ("shop", "crewai")]
+
+
 def test_an_agent_whose_spans_name_no_session_is_named() -> None:
     traces = [{"agent_id": "desk", "session_id": f"trace:{number}"} for number in range(3)]
     others = [{"agent_id": "desk"}, {"agent_id": "shop"}]
-    (found,) = arrivals(events(*ALL), sessions(*traces, *others))
+    spans = [{"agent_id": agent, "span_scope": scope} for agent, scope in SCOPES]
+    (found,) = arrivals(events(*ALL, *spans), sessions(*traces, *others))
     (gap,) = found.gaps
     assert (gap.what, gap.lack) == ("session id of desk", "missing in 3 of 4 sessions")
-    assert "agent-config" in gap.switch
+    assert gap.switch == 'Agent(..., trace_attributes={"session.id": SESSION_ID})'
+    (unnamed,) = arrivals(events(*ALL), sessions(*traces))[0].gaps
+    assert "agent-config" in unnamed.switch
 
 
 def test_what_a_program_cannot_send_is_no_gap() -> None:

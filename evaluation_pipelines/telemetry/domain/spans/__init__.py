@@ -22,7 +22,10 @@ from evaluation_pipelines.telemetry.domain.spans.assemble import (
 )
 from evaluation_pipelines.telemetry.domain.spans.join import IS_TRANSCRIPT, join_signals
 
-SPAN_COLUMNS = ("trace_id", "span_id", "parent_span_id", "span_role", "span_session_id")
+SPAN_COLUMNS = (
+    *("trace_id", "span_id", "parent_span_id", "span_role", "span_session_id"),
+    *("span_scope", "error_event_id"),
+)
 """Columns of AGENT_EVENTS_LANDED for spans."""
 
 __all__ = [
