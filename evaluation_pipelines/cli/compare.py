@@ -1,7 +1,7 @@
 """Command ``compare``: comparison of models or other groups by quality and cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +29,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
     write_output,
 )
+from evaluation_pipelines.cli.rows import rows_as_csv
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
 from evaluation_pipelines.comparison.domain.compare import (
@@ -44,7 +45,15 @@ from evaluation_pipelines.comparison.domain.groups import (
     GroupingError,
     grouping,
 )
+from evaluation_pipelines.comparison.domain.outcomes import (
+    RULES,
+    OutcomeComparison,
+    outcome_tables,
+    rule_of,
+)
+from evaluation_pipelines.comparison.domain.outcomes import sentences as outcome_sentences
 from evaluation_pipelines.comparison.domain.runs import MODELS, Nouns
+from evaluation_pipelines.comparison.outcomes import compare_by_outcome
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
     REQUIRED,
@@ -123,6 +132,13 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         Within | None,
         typer.Option(help="Compare models within each repository, as within each task class."),
     ] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Compare by what happened after all their sessions: {', '.join(RULES)} or x_...",
+        ),
+    ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models or other groups of sessions.
@@ -133,6 +149,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     points = settings.comparison_margin if margin is None else margin
     if runs is not None:
         others = {"--date": dates, "--profile": profile, "--as-of": as_of, "--arm": arm}
+        others["--outcome"] = outcome
         _check_runs_options(others, which, form)
         found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
@@ -157,6 +174,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         nouns=compared_by.nouns,
         by=compared_by,
     )
+    if outcome is not None:
+        rule = rule_of(outcome)
+        with read_stores(settings) as stores:
+            _write_outcomes(compare_by_outcome(stores, question, rule, then), form, output)
+        return
     with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
         if form not in (OutputFormat.JSON, OutputFormat.CSV):
@@ -208,6 +230,20 @@ def _write(
     write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
         print_error(f"{output}: {one_line(title)}")
+
+
+def _write_outcomes(found: OutcomeComparison, form: OutputFormat, output: Path | None) -> None:
+    if form is OutputFormat.TABLE and output is None:
+        for title, headings, rows in outcome_tables(found):
+            print_table(title, headings, rows, essential=3)
+        for each in outcome_sentences(found):
+            print_line(one_line(each))
+        return
+    if form not in DATA:
+        raise typer.BadParameter("--outcome has the formats table, json and csv")
+    document = asdict(found)
+    text = json_text(document) if form is OutputFormat.JSON else rows_as_csv(document["pairs"])
+    write_output(text, output)
 
 
 def time_range(dates: str | None, which: SessionFilter, now: datetime) -> tuple[datetime, datetime]:

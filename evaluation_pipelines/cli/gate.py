@@ -30,6 +30,7 @@ from evaluation_pipelines.comparison.domain.gate import (
     HEADINGS,
     METRICS,
     Gate,
+    metric_of,
     rows,
     sentences,
 )
@@ -59,7 +60,8 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(METRICS)} (may be repeated: all must pass). Default: effective.",
+            help=f"{', '.join(METRICS)}, or outcome:NAME such as outcome:merged (may be "
+            "repeated: all must pass). Default: effective.",
         ),
     ] = None,
     look: Annotated[
@@ -82,8 +84,11 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
     now = datetime.now(UTC)
     if base == head:
         raise typer.BadParameter("--base and --head must be different sessions")
-    if unknown := [each for each in metric or () if each not in METRICS]:
-        raise typer.BadParameter(f"--metric {unknown[0]}: choose {', '.join(METRICS)}")
+    for each in metric or ():
+        try:
+            metric_of(each)
+        except UserError as error:
+            raise typer.BadParameter(f"--metric: {error}") from error
     if file is not None and (margin is not None or metric):
         raise typer.BadParameter("--file has margin and metrics: leave --margin and --metric out")
     if dates is None and which.until is None:  # a gate follows its runs at once

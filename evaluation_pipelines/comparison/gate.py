@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import polars as pl
 import sqlalchemy as sa
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluation_pipelines.comparison.compare_models import runs_to_compare
 from evaluation_pipelines.comparison.domain.compare import Question
@@ -18,11 +18,13 @@ from evaluation_pipelines.comparison.domain.gate import (
     BASE,
     HEAD,
     MARGIN,
-    METRICS,
     Gate,
     gate,
+    metric_of,
 )
 from evaluation_pipelines.comparison.domain.groups import Grouping, attribute
+from evaluation_pipelines.comparison.domain.outcomes import Rule
+from evaluation_pipelines.comparison.outcomes import with_outcomes
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
@@ -35,7 +37,15 @@ from evaluation_pipelines.storage.stores import Stores
 TASK = "task.id"
 """Attribute of sessions (EVAL_SESSION_ATTRIBUTES) that names their task."""
 
-MetricName = Literal["effective", "composite", "judge", "cost", "failed_calls"]
+
+def _checked(name: str) -> str:
+    try:
+        return metric_of(name).name
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+MetricName = Annotated[str, AfterValidator(_checked)]
 Margin = Annotated[float, Field(gt=0, le=100)]
 
 
@@ -60,7 +70,7 @@ class GateFile(BaseModel):
     def margins(self) -> dict[str, float]:
         """The margin of each metric."""
         if isinstance(self.metrics, Mapping):
-            return {str(name): margin for name, margin in self.metrics.items()}
+            return dict(self.metrics)
         return dict.fromkeys(self.metrics, self.margin)
 
 
@@ -112,25 +122,23 @@ def run_gate(
         LakeError: A file cannot be read.
         LedgerError: The look cannot be counted.
     """
-    runs = gate_runs(stores, arms, asked)
+    metrics = [(metric_of(name), margin) for name, margin in demands.margins.items()]
+    named = Grouping(arms=((BASE, arms.base), (HEAD, arms.head)))
+    outcomes = {each.name: each.rule for each, _ in metrics if each.rule is not None}
+    runs = measured_runs(stores.lake.snapshot(), replace(asked, by=named), outcomes)
     number = _look(stores.ledger, arms, runs, now) if look is None else look
-    metrics = [(METRICS[name], margin) for name, margin in demands.margins.items()]
     return gate(runs, metrics, number, demands.tasks)
 
 
-def gate_runs(stores: Stores, arms: Arms, asked: Question) -> pl.DataFrame:
-    """Return RUNS of base and head with their ``task`` and a column for each of METRICS.
-
-    Raises:
-        GroupingError: The arms overlap, or one is empty.
-        LakeError: A file cannot be read.
-    """
-    named = Grouping(arms=((BASE, arms.base), (HEAD, arms.head)))
-    return measured_runs(stores.lake.snapshot(), replace(asked, by=named))
-
-
-def measured_runs(lake: Lake, asked: Question) -> pl.DataFrame:
+def measured_runs(
+    lake: Lake, asked: Question, outcomes: Mapping[str, Rule] | None = None
+) -> pl.DataFrame:
     """Return RUNS by their groups with their ``task`` and a column for each of METRICS.
+
+    Args:
+        lake: The lake.
+        asked: The question.
+        outcomes: Rules of outcomes by the names of their columns, whose values are 0 to 100.
 
     Raises:
         GroupingError: Sessions cannot be grouped in this way.
@@ -142,6 +150,7 @@ def measured_runs(lake: Lake, asked: Question) -> pl.DataFrame:
     names = sessions.select(*SESSION_KEY, task=attribute(TASK))
     scores = evaluations.select(*SESSION_KEY, "composite", "judge_total", "judge_total_model")
     calls = pl.col("tools_ok") + pl.col("tools_failed")
+    runs = with_outcomes(lake, runs, evaluations, outcomes or {})
     return (
         runs.join(names, on=SESSION_KEY, how="left", maintain_order="left")
         .join(scores, on=SESSION_KEY, how="left", maintain_order="left")

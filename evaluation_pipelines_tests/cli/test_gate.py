@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_OUTCOMES
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
@@ -72,6 +72,49 @@ def test_new_runs_of_the_same_arms_are_another_look(program: Program) -> None:
     assert given["look"] == 5
 
 
+def test_arms_are_compared_by_what_happened_after_all_their_sessions(program: Program) -> None:
+    settings = Settings(data_dir=program.folder / "data")
+    evaluations, sessions, outcomes = [], [], []
+    # Five people with eight sessions on each branch; of main 3 or 4 are merged, of good 6 or 7.
+    # The last session of each person has no commit.
+    for number in range(80):
+        branch, person, place_of = ("main", "good")[number % 2], number // 2 % 5, number // 10
+        scored = evaluation(number)
+        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
+        ended = {"ended_at": at(number + 300), "session_date": DAY}
+        sessions.append(row(**shared, branch=branch, person_id=f"u{person}") | ended)
+        evaluations.append(scored)
+        is_merged = place_of < (3 if branch == "main" else 6) + person % 2
+        outcome = {"organization_id": "default", "session_key": scored["session_key"]}
+        outcome |= {"kind": "merged", "value": float(is_merged), "read_at": at(40 * 86_400)}
+        outcome |= {"happened_at": at(86_400) if is_merged else None, "session_date": DAY}
+        outcomes += [] if place_of == 7 else [dict.fromkeys(SESSION_OUTCOMES.schema) | outcome]
+    with open_stores(settings) as stores:
+        opened = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
+        put(opened, AGENT_SESSIONS, sessions)
+        put(opened, SESSION_EVALUATIONS, evaluations)
+        put(opened, SESSION_OUTCOMES, outcomes)
+
+    arms = ("--arm", "branch=main", "--arm", "branch=good")
+    found = program("compare", *SPAN, *arms, "--outcome", "merged")
+    # 3, 4, 3, 4, 3 of 8 are 17 of 40, 42.5%. Each person has 3 more on the other branch, so
+    # that there is no spread and Wilson's intervals decide.
+    assert found.code == 0
+    assert [line.split()[:2] for line in found.out.splitlines()[3:5]] == [
+        *(["branch=good", "80%"], ["branch=main", "43%"]),
+    ]
+    assert "branch=good is better" in found.out
+    pair = json.loads(
+        program("compare", *SPAN, *arms, "--outcome", "merged", "--format", "json").out
+    )
+    assert pair["pairs"][0]["difference"] == pytest.approx(3 / 8)
+    good = program("gate", *SPAN, *GOOD, "--metric", "outcome:merged")
+    assert (good.code, "5 people, 40 and 40 sessions" in good.out) == (0, True)
+    back = ("--base", "branch=good", "--head", "branch=main", "--metric", "outcome:merged")
+    assert program("gate", *SPAN, *back).code == 1
+    assert "no outcome is named y" in program("gate", *SPAN, *GOOD, "--metric", "outcome:y").err
+
+
 def test_a_file_of_the_base_has_margin_metrics_and_tasks(program: Program) -> None:
     place(program)
     path = Path("gate.yaml")
@@ -91,7 +134,7 @@ def test_a_file_of_the_base_has_margin_metrics_and_tasks(program: Program) -> No
     [
         (("--base", "branch=main"), "Missing option '--head'"),
         (("--base", "branch=main", "--head", "branch=main"), "must be different"),
-        ((*GOOD, "--metric", "luck"), "--metric luck: choose effective, composite, judge, cost"),
+        ((*GOOD, "--metric", "luck"), "no metric is named luck: use effective, composite, judge"),
         ((*GOOD, "--file", "gate.yaml", "--margin", "3"), "leave --margin and --metric out"),
         ((*GOOD, "--file", "gate.yaml"), "gate.yaml: margin: Input should be greater than 0"),
         ((*GOOD, "--file", "none.yaml"), "none.yaml: cannot be read"),

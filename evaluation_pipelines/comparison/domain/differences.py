@@ -8,6 +8,7 @@ the method of variance estimates recovery (Zou and Donner, "Construction of conf
 effect measures: a general approach", 2008).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,20 +133,21 @@ class TwoPart:
         up = np.sqrt(half**2 + (a - low_a) ** 2 + (high_b - b) ** 2)
         return self.value - float(down), self.value + float(up)
 
-    def level_at(self, limit: float) -> float:
-        """Return the level at which the interval would end at ``limit``: a two-sided p-value."""
-        from scipy.optimize import brentq
 
-        def outside(log_alpha: float) -> float:
-            low, high = self.ends(float(np.exp(log_alpha)))
-            return low - limit if self.value > limit else limit - high
+def level_at(ends: Callable[[float], tuple[float, float]], value: float, limit: float) -> float:
+    """Return the level at which the interval would end at ``limit``: a two-sided p-value."""
+    from scipy.optimize import brentq
 
-        smallest, largest = np.log(1e-9), np.log(1 - 1e-9)
-        if outside(smallest) >= 0:
-            return 1e-9
-        if outside(largest) <= 0:
-            return 1.0
-        return float(np.exp(brentq(outside, smallest, largest, xtol=1e-6)))
+    def outside(log_alpha: float) -> float:
+        low, high = ends(float(np.exp(log_alpha)))
+        return low - limit if value > limit else limit - high
+
+    smallest, largest = np.log(1e-9), np.log(1 - 1e-9)
+    if outside(smallest) >= 0:
+        return 1e-9
+    if outside(largest) <= 0:
+        return 1.0
+    return float(np.exp(brentq(outside, smallest, largest, xtol=1e-6)))
 
 
 MIN_PEOPLE = 5
@@ -219,7 +221,7 @@ class Difference:
 
     def _level_at(self, limit: float) -> float | None:
         if self.parts is not None:
-            return self.parts.level_at(limit)
+            return level_at(self.parts.ends, self.parts.value, limit)
         if self.value is None or self.error is None:
             return None
         return two_sided_p(self.value - limit, self.error, self.freedom)

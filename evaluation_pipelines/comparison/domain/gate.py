@@ -16,6 +16,12 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS
 from evaluation_pipelines.comparison.domain.differences import comparable, difference
+from evaluation_pipelines.comparison.domain.outcomes import (
+    Rule,
+    rule_of,
+    share_difference,
+    sides_of,
+)
 from evaluation_pipelines.comparison.domain.pairwise import Limits, obstacle
 from evaluation_pipelines.comparison.domain.runs import PEOPLE, Nouns, arms_of, numbered
 from evaluation_pipelines.comparison.domain.verdicts import (
@@ -25,6 +31,7 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     needed,
     precision,
 )
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import listed, number, signed, whole
 from evaluation_pipelines.numerics.estimates import t_quantile, two_sided_p
 
@@ -45,12 +52,14 @@ class Metric:
         alike: Columns that must be equal in compared runs.
         is_score: 0 to 100, and high is good. Low is good in others.
         is_ratio: Geometric means are compared, and a margin of 10 is a ratio of 1.10.
+        rule: Rule of an outcome, whose values are 0 to 100.
     """
 
     name: str
     alike: tuple[str, ...] = ()
     is_score: bool = True
     is_ratio: bool = False
+    rule: Rule | None = None
 
     def margin(self, margin: float) -> float:
         """Return the margin on the scale of the differences."""
@@ -81,6 +90,23 @@ METRICS = {
         Metric("failed_calls", is_score=False),
     )
 }
+
+
+OUTCOME = "outcome:"
+"""Prefix of metrics by outcome."""
+
+
+def metric_of(name: str) -> Metric:
+    """Return the metric of a name.
+
+    Raises:
+        UserError: There is none.
+    """
+    if name.startswith(OUTCOME):
+        return Metric(name, rule=rule_of(name.removeprefix(OUTCOME)))
+    if name not in METRICS:
+        raise UserError(f"no metric is named {name}: use {', '.join(METRICS)} or {OUTCOME}NAME")
+    return METRICS[name]
 
 
 def level_of(look: int) -> float:
@@ -301,6 +327,8 @@ def _more_tasks(pairs: pl.DataFrame, variance: float, margin: float) -> str:
 
 def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     """Compare people, as models are compared."""
+    if empty.metric.rule is not None:
+        return _of_outcomes(measured, empty, level)
     parts = (pl.col("alike"), pl.col("task_class").fill_null("unknown"))
     alike = measured.with_columns(score="value", task_class=pl.concat_str(*parts, separator="\0"))
     sides = [numbered(alike).filter(model=side) for side in (HEAD, BASE)]
@@ -324,6 +352,24 @@ def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     # Two tests share 5%, so one has 2.5%.
     wanted = needed(spread, empty.margin, 2)
     return replace(known, more=f"{whole(wanted.people)} people like these")
+
+
+def _of_outcomes(measured: pl.DataFrame, empty: Found, level: float) -> Found:
+    """Compare shares of good outcomes, in which people weigh the same."""
+    shares = measured.with_columns(value=pl.col("value") / 100)
+    sides = sides_of(shares)
+    if len(sides) < len((BASE, HEAD)):
+        return replace(empty, reason="no sessions past the horizon on one side")
+    head, base = sides[HEAD], sides[BASE]
+    people = len(np.union1d(head.known_people, base.known_people))
+    based_on = f"{whole(people)} people, {whole(len(base))} and {whole(len(head))} sessions"
+    known = replace(empty, based_on=based_on)
+    found = share_difference(head, base)
+    if isinstance(found, str):
+        return replace(known, reason=found)
+    value, (low, high), p = found.of_people.value, found.ends(2 * level), found.p()
+    p_worse = p / 2 if value < 0 else 1 - p / 2
+    return replace(known, value=100 * value, low=100 * low, high=100 * high, p_worse=p_worse)
 
 
 def sentences(found: Gate) -> list[str]:

@@ -93,7 +93,9 @@ def _headline(pairs: Sequence[Row], places: Sequence[int]) -> tuple[float, list[
     return 1.0, []
 
 
-def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[Corrected]:
+def weighted_holm(
+    p_values: Sequence[float], weights: Sequence[float], alpha: float = ALPHA
+) -> list[Corrected]:
     """Return tests corrected by Holm's method; hypotheses of more weight are corrected less."""
     if not p_values:
         return []
@@ -102,9 +104,9 @@ def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[C
     left = np.cumsum(weight[order][::-1])[::-1]
     steps = np.maximum.accumulate(p[order] / weight[order] * left)
     # Where Holm's method stops, the rest is compared as it would be at this step.
-    last = int(np.searchsorted(steps, ALPHA))
+    last = int(np.searchsorted(steps, alpha))
     at_step = left[np.minimum(np.arange(len(left)), last)]
-    levels = ALPHA * weight[order] / at_step
+    levels = alpha * weight[order] / at_step
     places = np.argsort(order)
     return [Corrected(min(float(steps[at]), 1.0), float(levels[at])) for at in places]
 

@@ -15,6 +15,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     TwoPart,
     difference,
     is_at_ceiling,
+    level_at,
     losses,
     mean_at_ceiling,
     people_of_both,
@@ -261,10 +262,12 @@ def test_the_p_value_is_the_level_whose_interval_ends_at_0() -> None:
     lost = Losses(Share(0.05, 40, 30), 90), Losses(Share(0.1, 40, 30), 90)
     for value in (12.0, -12.0):
         found = TwoPart(value, Inference(value, 3, 8), *lost)
-        assert min(map(abs, found.ends(found.level_at(0)))) == pytest.approx(0, abs=1e-3)
+        assert min(map(abs, found.ends(level_at(found.ends, found.value, 0)))) == pytest.approx(
+            0, abs=1e-3
+        )
     certain = TwoPart(99.0, Inference(99.0, 1e-9, 1e9), *lost)
-    assert certain.level_at(0) == 1e-9
-    assert TwoPart(0.0, Inference(0.0, 3, 8), *lost).level_at(0) == 1
+    assert level_at(certain.ends, certain.value, 0) == 1e-9
+    assert level_at(TwoPart(0.0, Inference(0.0, 3, 8), *lost).ends, 0.0, 0) == 1
 
 
 def test_a_mean_without_a_failure_is_bounded_by_all_runs_of_the_label() -> None:

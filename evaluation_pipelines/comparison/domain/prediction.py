@@ -1,0 +1,280 @@
+"""Which scores predict an outcome, within people: areas under the curve, families and words.
+
+A score is compared with an outcome in pairs of units of one person, task class and repository.
+``A`` of a person is the share of pairs in which the better outcome has the higher score, ties as
+half. The AUC is the mean of A over people, who are the independent units. An AUC of all sessions
+together is above 0.5 if people differ in both, even if nothing predicts within them.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation_pipelines.comparison.domain.gate import level_of
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA, POWER, weighted_holm
+from evaluation_pipelines.numerics.estimates import (
+    Codes,
+    Estimate,
+    Numbers,
+    normal_quantile,
+    t_quantile,
+    two_sided_p,
+)
+
+COIN = 0.5
+MIN_PAIRS = 4
+"""A person with fewer pairs is left out."""
+
+MIN_PEOPLE, MIN_INDICATED = 5, 3
+MIN_RARER, MIN_SHARES = 10, 30
+"""Units of the rarer class, and units with shares, for a verdict."""
+
+SHARE_GAP = 0.1
+"""Shares must differ by more than this to be a pair."""
+
+EQUIVALENT = 0.05
+"""An interval within this of 0.5 shows that a score is next to worthless."""
+
+GOOD_AUC = 0.70
+
+_PAIRS_AT_ONCE = 4_000_000
+
+TELLS, WRONG_WAY = "tells", "tells the wrong way"
+COIN_LIKE = "no better than a coin, within 5"
+NOT_DECIDED, INDICATION, NOTHING = "not decided", "indication", "too few"
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Units of work with a known outcome: sessions, or all sessions of one reference.
+
+    Attributes:
+        people: Person of each, from 0.
+        strata: Person, task class and repository of each, numbered together.
+        values: Outcome: 1 good, 0 bad, or a share.
+        is_share: Whether outcomes are shares.
+    """
+
+    people: Codes
+    strata: Codes
+    values: Numbers
+    is_share: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How well a score predicts an outcome.
+
+    Attributes:
+        by_person: A of each person that counts, by person.
+        noise: Sum of the variances of A over people if nothing but chance were in them, for an AUC
+            of 0.5.
+        units: Units in the pairs of these people.
+        rarer: Units of the rarer class among them. Half of the units for shares.
+        one_sided: People left out because all their outcomes are equal, or too few pairs.
+    """
+
+    by_person: Mapping[int, float]
+    noise: float
+    units: int
+    rarer: int
+    one_sided: int
+    is_share: bool = False
+
+    @property
+    def people(self) -> int:
+        """Number of people, the independent units."""
+        return len(self.by_person)
+
+    @property
+    def auc(self) -> float | None:
+        """Mean of A, 0-1. None without people."""
+        return sum(self.by_person.values()) / self.people if self.people else None
+
+    @property
+    def variance(self) -> float:
+        """Variance of the AUC: that between people, at least what chance alone gives.
+
+        The floor is ``sum v 4 a (1 - a) / G²`` with ``a = (sum A + 1) / (G + 2)``: people whose A
+        are all 1 differ by chance, too.
+        """
+        number, values = self.people, np.array([*self.by_person.values()])
+        near = (float(values.sum()) + 1) / (number + 2)
+        floor = self.noise * 4 * near * (1 - near) / number**2
+        return max(float(values.var(ddof=1)) / number, floor)
+
+    def interval(self, alpha: float = ALPHA) -> Estimate:
+        """Return the AUC with its interval, without ends for fewer than two people."""
+        if self.people < 2 or self.auc is None:
+            return Estimate(self.auc)
+        half = t_quantile(self.people - 1, alpha) * math.sqrt(self.variance)
+        return Estimate(self.auc, self.auc - half, self.auc + half).within(0, 1)
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of an AUC of 0.5."""
+        if self.people < 2 or self.auc is None:
+            return 1.0
+        return two_sided_p(self.auc - COIN, math.sqrt(self.variance), self.people - 1)
+
+    @property
+    def is_enough(self) -> bool:
+        """True if there is enough for a verdict."""
+        enough = self.units >= MIN_SHARES if self.is_share else self.rarer >= MIN_RARER
+        return self.people >= MIN_PEOPLE and enough
+
+    def people_needed(self, level: float) -> int:
+        """Return the people like these with whom an AUC of 0.70 is found in 4 of 5 cases.
+
+        ``(z(1 - level / 2) + z(0.8))² s² / 0.2² + z² / 4`` with the variance s² of a person's A
+        (the last term for Student's t, as Guenther has it).
+        """
+        z = normal_quantile(1 - level / 2)
+        spread = self.variance * self.people
+        needed = (z + normal_quantile(POWER)) ** 2 * spread / (GOOD_AUC - COIN) ** 2 + z**2 / 4
+        return max(math.ceil(needed), MIN_PEOPLE)
+
+
+def predictions(units: Units, scores: Numbers) -> list[Prediction]:
+    """Return how well each score predicts the outcome.
+
+    Args:
+        units: Units with their outcome.
+        scores: A row per unit, a column per score, NaN if a unit has none.
+    """
+    number = int(units.people.max()) + 1 if len(units.people) else 0
+    hits, pairs, good, bad = np.zeros((4, number, scores.shape[1]))
+    for person, found in _by_stratum(units, scores):
+        for total, part in zip((hits, pairs, good, bad), found, strict=True):
+            total[person] += part
+    return [
+        _prediction(units, *(each[:, column] for each in (hits, pairs, good, bad)))
+        for column in range(scores.shape[1])
+    ]
+
+
+def _by_stratum(units: Units, scores: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Yield a person, and hits, pairs, good and bad units of each score in one stratum."""
+    order = np.argsort(units.strata, kind="stable")
+    ends = np.flatnonzero(np.diff(units.strata[order])) + 1
+    gap = SHARE_GAP if units.is_share else 0.0
+    for block in np.split(order, ends):
+        values = units.values[block]
+        better, worse = np.nonzero(values[:, None] - values[None, :] > gap)
+        if not len(better):
+            continue
+        step = max(_PAIRS_AT_ONCE // len(better), 1)
+        parts = [
+            _compared(scores[block, start : start + step], better, worse, units)
+            for start in range(0, scores.shape[1], step)
+        ]
+        yield int(units.people[block[0]]), np.concatenate(parts, axis=1)
+
+
+def _compared(scores: Numbers, better: Codes, worse: Codes, units: Units) -> Numbers:
+    first, second = scores[better], scores[worse]
+    known = ~np.isnan(first) & ~np.isnan(second)
+    hits = (first > second) + 0.5 * (first == second)
+    good, bad = np.zeros((2, *scores.shape), dtype=np.bool_)
+    np.logical_or.at(good, better, known)
+    np.logical_or.at(bad, worse, known)
+    if units.is_share:  # the better unit of one pair may be the worse one of another
+        good = bad = (good | bad) / 2
+    return np.array([each.sum(axis=0, dtype=np.float64) for each in (hits, known, good, bad)])
+
+
+def _prediction(
+    units: Units, hits: Numbers, pairs: Numbers, good: Numbers, bad: Numbers
+) -> Prediction:
+    counted = np.flatnonzero(pairs >= MIN_PAIRS)
+    first, second = good[counted], bad[counted]
+    noise = float(np.sum((first + second + 1) / (12 * first * second)))
+    rarer = min(first.sum(), second.sum())
+    return Prediction(
+        {int(person): float(hits[person] / pairs[person]) for person in counted},
+        noise,
+        int(first.sum() + second.sum()),
+        int(rarer),
+        len(np.unique(units.people)) - len(counted),
+        units.is_share,
+    )
+
+
+def difference(first: Prediction, second: Prediction) -> Estimate | None:
+    """Return how much better one score predicts than another, by people who count for both.
+
+    Student's t on the differences of A. None for fewer than two people or without any spread.
+    """
+    both = first.by_person.keys() & second.by_person.keys()
+    gains = np.array([first.by_person[each] - second.by_person[each] for each in sorted(both)])
+    if len(gains) < 2 or np.ptp(gains) == 0:
+        return None
+    center = float(gains.mean())
+    half = t_quantile(len(gains) - 1) * float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return Estimate(center, center - half, center + half)
+
+
+def step_of(rarer: int) -> int:
+    """Return how many of 10, 20, 40, ... the units of the rarer class have reached.
+
+    Verdicts change only with a new step: the look at a step is independent of what it shows.
+    """
+    return (rarer // MIN_RARER).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a prediction shows.
+
+    Attributes:
+        word: One of the words of this module.
+        level: The interval is one of ``1 - level``.
+        interval: AUC, 0-1.
+    """
+
+    word: str
+    level: float
+    interval: Estimate
+
+
+def verdicts(found: Sequence[Prediction], is_primary: Sequence[bool], look: int) -> list[Verdict]:
+    """Return the verdict of each prediction at a look.
+
+    Half of the look's level is for the primary ones, half for all others, each by Holm's method.
+
+    Args:
+        found: Predictions, tested together.
+        is_primary: Which have a main score and the outcome set beforehand.
+        look: Number of the look, from 1.
+    """
+    half, levels = level_of(look) / 2, dict[int, float]()
+    for family in (True, False):
+        places = [
+            place
+            for place, (each, primary) in enumerate(zip(found, is_primary, strict=True))
+            if primary is family and each.is_enough
+        ]
+        p_values = [found[place].p for place in places]
+        tests = weighted_holm(p_values, [1.0] * len(places), half)
+        levels |= {place: each.level for place, each in zip(places, tests, strict=True)}
+    return [_verdict(each, levels.get(place)) for place, each in enumerate(found)]
+
+
+def _verdict(found: Prediction, level: float | None) -> Verdict:
+    if level is None:
+        is_some = found.people >= MIN_INDICATED
+        shown = found.interval() if is_some else Estimate()
+        return Verdict(INDICATION if is_some else NOTHING, ALPHA, shown)
+    shown = found.interval(level)
+    low, high = shown.low or 0.0, shown.high or 0.0
+    if low > COIN:
+        word = TELLS
+    elif high < COIN:
+        word = WRONG_WAY
+    elif low >= COIN - EQUIVALENT and high <= COIN + EQUIVALENT:
+        word = COIN_LIKE
+    else:
+        word = NOT_DECIDED
+    return Verdict(word, level, shown)
