@@ -12,7 +12,7 @@ class NotInstalledError(UserError):
 
 
 def mcp() -> None:
-    """Answer an agent's questions about sessions over MCP (stdio).
+    """Answer an agent's questions about sessions over MCP.
 
     Read only. Once there are keys, it has the rights of the key in EVAL_MCP_KEY: text needs the
     role reviewer. An agent program starts it itself.

@@ -31,8 +31,7 @@ from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, numbere
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import interval, percent, signed, whole
-from evaluation_pipelines.numerics.estimates import Estimate, t_quantile
-from evaluation_pipelines.numerics.shares import Share, share_of
+from evaluation_pipelines.numerics.estimates import Estimate, Share, share_of, t_quantile
 from evaluation_pipelines.schemas import SESSION_KEY
 
 OWN = "x_"

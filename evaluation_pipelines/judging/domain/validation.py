@@ -1,7 +1,7 @@
 """Labeled sessions, work with a known flaw or its clean twin, and figures of a judge by them.
 
 The figures need verdicts by the rules of real sessions. Every one counts tasks as the independent
-units: shares by ``numerics.shares``, the rank agreement by a bootstrap that draws tasks.
+units: shares by ``numerics.estimates``, the rank agreement by a bootstrap that draws tasks.
 
 Texts in sessions that try to manipulate a judge.
 
