@@ -232,7 +232,7 @@ def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
             yield ids[start:end]
             start, size = end, 0
         size += cost
-    if start < len(ids):
+    if ids:
         yield ids[start:]
 
 

@@ -12,7 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from math import ceil
 from threading import Lock
 from typing import Protocol
@@ -23,7 +30,6 @@ from evaluation_pipelines.service.errors import ServiceError
 
 _LOCAL_NAME = "localhost"
 _MAX_ADDRESS_CHARACTERS = 64
-_MAX_HOST_CHARACTERS = 300  # a name has at most 253, then comes the port
 _CACHED = 1024
 _HOLDER_BITS = 64
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(:[0-9]{0,5})?")
@@ -32,7 +38,7 @@ _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(
 
 def is_loopback(host: str) -> bool:
     """Return True if a host is this machine and no other can reach it."""
-    return _is_in(host, ("127.0.0.0/8", "::1/128")) or host == _LOCAL_NAME
+    return is_trusted(host, ("127.0.0.0/8", "::1/128")) or host == _LOCAL_NAME
 
 
 def is_known_host(header: str, names: Iterable[str]) -> bool:
@@ -40,18 +46,14 @@ def is_known_host(header: str, names: Iterable[str]) -> bool:
 
     An IP address always does: a page of another site can only come here by a name of its own.
     """
-    return len(header) <= _MAX_HOST_CHARACTERS and _is_known(header, tuple(names))
-
-
-@lru_cache(_CACHED)
-def _is_known(header: str, names: tuple[str, ...]) -> bool:
     parts = _HOST.fullmatch(header.lower())
     if parts is None:
         return False
     if parts["address"] is not None:
-        return _is_address(parts["address"])
+        return _parsed(parts["address"]) is not None
     host = parts["name"]
-    return _is_address(host) or host == _LOCAL_NAME or host in {name.lower() for name in names}
+    is_address = _parsed(host) is not None
+    return is_address or host == _LOCAL_NAME or host in {name.lower() for name in names}
 
 
 def is_same_origin(origin: str, host_header: str) -> bool:
@@ -75,7 +77,7 @@ def client_address(peer: str, forwarded_for: str | None, proxies: Iterable[str])
     trusted = tuple(proxies)
     hops = [hop.strip() for hop in (forwarded_for or "").split(",") if hop.strip()]
     address = peer
-    while _is_in(address, trusted) and hops and _is_address(hops[-1]):
+    while is_trusted(address, trusted) and hops and _parsed(hops[-1]) is not None:
         address = hops.pop()
     return address
 
@@ -85,11 +87,6 @@ def holder_network(address: str) -> str:
 
     What is no address is returned as it is.
     """
-    return _network_of(address) if len(address) <= _MAX_ADDRESS_CHARACTERS else address
-
-
-@lru_cache(_CACHED)
-def _network_of(address: str) -> str:
     parsed = _parsed(address)
     if parsed is None:
         return address
@@ -100,29 +97,26 @@ def _network_of(address: str) -> str:
 
 def is_trusted(address: str, proxies: Iterable[str]) -> bool:
     """Return True if an address is one of the trusted proxies."""
-    return _is_in(address, proxies)
-
-
-def _is_in(address: str, networks: Iterable[str]) -> bool:
-    return len(address) <= _MAX_ADDRESS_CHARACTERS and _is_in_any(address, tuple(networks))
-
-
-@lru_cache(_CACHED)
-def _is_in_any(address: str, networks: tuple[str, ...]) -> bool:
     parsed = _parsed(address)
-    return parsed is not None and any(parsed in ip_network(each) for each in networks)
-
-
-def _is_address(text: str) -> bool:
-    return len(text) <= _MAX_ADDRESS_CHARACTERS and _parsed(text) is not None
+    return parsed is not None and any(parsed in _network(each) for each in proxies)
 
 
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    return _address(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
+
+
+@lru_cache(_CACHED)
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         parsed = ip_address(text)
     except ValueError:
         return None
     return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+@lru_cache(_CACHED)
+def _network(text: str) -> IPv4Network | IPv6Network:
+    return ip_network(text)
 
 
 def _without_default_port(authority: str) -> str:

@@ -29,6 +29,22 @@ from evaluation_pipelines_tests.reputation.reputation_signals import (
 NOW = at("2026-11-20T12:00:00")
 
 
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([], []),
+        # A letter counts 1, another character 4, each id 3 more; a parameter holds 10.
+        (["aa", "bb", "cc", "dd"], [["aa", "bb"], ["cc", "dd"]]),
+        (["aa", "-", "c"], [["aa"], ["-"], ["c"]]),
+    ],
+)
+def test_as_many_ids_are_sent_at_a_time_as_fit(
+    monkeypatch: pytest.MonkeyPatch, ids: list[str], expected: list[list[str]]
+) -> None:
+    monkeypatch.setattr(store, "_PARAMETER_BYTES", 10)
+    assert [*store._chunks(ids)] == expected
+
+
 @pytest.fixture
 def both(clickhouse_dsn: str) -> Iterator[ReputationStore]:
     """A store within this process, and one over HTTP: what its queries send and get may differ."""

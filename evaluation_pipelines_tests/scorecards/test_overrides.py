@@ -44,7 +44,7 @@ def test_an_override_counts_with_the_next_build_and_keeps_the_automatic_score(
 ) -> None:
     correct(scored, 20)
     assert RebuildQueue(scored.ledger).pending(NOW)[0].session_date == DAY
-    build(scored)
+    assert build(scored)[0].facts["overridden"] == 1
 
     (card,) = cards(scored)
     assert (card["overall_score"], card["effective_score"]) == (pytest.approx(90), 20)

@@ -152,6 +152,7 @@ def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) ->
 def test_other_bodies_are_limited_too() -> None:
     async def received(messages: list[Message], **limits: float) -> bytes:
         async def receive() -> Message:
+            await asyncio.sleep(limits.get("pause", 0))
             return messages.pop(0) if messages else await asyncio.sleep(60, {})
 
         receive_within = limited(receive, 4, limits.get("seconds", 60))
@@ -174,6 +175,9 @@ def test_other_bodies_are_limited_too() -> None:
     assert refusal.value.status_code == 413
     with pytest.raises(ServiceError) as refusal:
         asyncio.run(received(pieces(b"ab", b"cd")[:1], seconds=0.01))
+    assert refusal.value.status_code == 408
+    with pytest.raises(ServiceError) as refusal:  # the time of all pieces counts
+        asyncio.run(received(pieces(b"a", b"b", b"c"), seconds=1, pause=0.6))
     assert refusal.value.status_code == 408
 
 
@@ -219,6 +223,21 @@ def test_a_trusted_proxy_speaks_for_many_addresses() -> None:
     assert some.admit(first, "10.0.0.2")
     some.works(first)
     assert not some.admit(others[0], "10.0.0.2")
+
+
+def test_each_connection_that_has_ended_makes_room_for_one() -> None:
+    class Open:
+        def end(self) -> None:
+            raise AssertionError
+
+    some, (first, second, third, fourth) = Connections(limit_of_address=2), (Open() for _ in "abcd")
+    for connection in (first, second):
+        assert some.admit(connection, "10.0.0.1")
+        some.works(connection)
+    some.left(first)
+    assert some.admit(third, "10.0.0.1")
+    some.works(third)
+    assert not some.admit(fourth, "10.0.0.1")
 
 
 # -- too much at once ------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def first_judged(scores: pl.DataFrame) -> pl.DataFrame:
     done = scores.filter(pl.col("status") == "completed", pl.col("total_score").is_not_null())
     done = done.sort("completed_at", "score_id")
     first = done.unique(_SCORING, keep="first", maintain_order=True).select(*_SCORING[:2], *JUDGE)
-    by_first = done.join(first, on=[*_SCORING[:2], *JUDGE], how="semi", nulls_equal=True)
+    by_first = done.join(first, on=[*_SCORING[:2], *JUDGE], how="semi")
     newest = by_first.unique(_SCORING, keep="last", maintain_order=True)
     return newest.sort("session_date", "organization_id", "session_key", "judge_profile_id")
 
@@ -132,7 +132,7 @@ def find_changes(first: pl.DataFrame, current: Mapping[str, Judge]) -> list[Chan
             Change(former, new, begun, until)
             for ((former, _), (new, begun)), until in zip(pairwise(known), ends, strict=False)
         ]
-    return sorted(changes, key=_newest_first)
+    return sorted(changes, key=lambda each: each.changed_on or date.max, reverse=True)
 
 
 def sessions_of(first: pl.DataFrame, judge: Judge, since: date, until: date) -> pl.DataFrame:
@@ -156,11 +156,6 @@ def _spells(first: pl.DataFrame) -> Iterator[tuple[Judge, date]]:
     judged = [(Judge(*row[:-1]), row[-1]) for row in rows]  # type: ignore[arg-type]
     for judge, dates in groupby(judged, key=lambda each: each[0]):
         yield judge, next(dates)[1]  # type: ignore[misc]
-
-
-def _newest_first(change: Change) -> tuple[bool, int, str]:
-    begun = change.changed_on
-    return begun is not None, 0 if begun is None else -begun.toordinal(), change.profile_id
 
 
 MIXED = "earlier scores contain more than the judge score"

@@ -140,7 +140,7 @@ def score_history(window: pl.DataFrame, number: int) -> pl.DataFrame:
     Args:
         window: Its newest evaluations, AGENT_WINDOWS. The scores of times when older evaluations
             counted as well cannot be known.
-        number: How many scores at most.
+        number: How many scores at most, 2 or more.
 
     Returns:
         ``evaluated_at, score``; no rows before the agent was calibrated.
@@ -148,7 +148,7 @@ def score_history(window: pl.DataFrame, number: int) -> pl.DataFrame:
     newest_last = window.sort("evaluated_at", "evaluation_id")
     last = newest_last.height
     first = CALIBRATED_AT if newest_last["evaluations_in_all"].max() == last else last
-    step = max(-(-(last - first) // max(number - 1, 1)), 1)
+    step = max(-(-(last - first) // (number - 1)), 1)
     ends = sorted({last, *range(first, last + 1, step)}) if last >= CALIBRATED_AT else []
     if not ends:
         return pl.DataFrame(schema={"evaluated_at": UTC_TIME, "score": pl.Int64})

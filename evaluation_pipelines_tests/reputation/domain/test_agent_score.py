@@ -207,6 +207,9 @@ def test_the_history_of_a_score_is_what_was_shown_at_each_time() -> None:
     assert (history["evaluated_at"][-1], history.height) == (NOW, 21)
     assert history["score"][-1] == agent_scores(found, found.clear(), NOW)["score"].item()
     assert score_history(found, 2)["score"].to_list() == [407, history["score"][-1]]
+    # From the 50th to the 70th in at most three steps: every seventh, and the last.
+    minutes = [(NOW - each).seconds // 60 for each in score_history(found, 4)["evaluated_at"]]
+    assert minutes == [20, 13, 6, 0]
 
 
 def test_a_calibrating_agent_has_no_history() -> None:

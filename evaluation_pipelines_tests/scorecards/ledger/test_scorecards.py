@@ -229,6 +229,9 @@ def test_events_are_read_from_a_position(ledger: Ledger) -> None:
     rest = events.after(first[-1].position, 10)
 
     assert [each.event_id for each in (*first, *rest)] == [f"id-{n}" for n in range(5)]
+    assert len(events.of_kind("evaluation.kind", first[-1].position, DAY)) == 3
+    assert events.of_kind("evaluation.kind", 0, DAY + timedelta(days=1)) == []
+    assert events.of_kind("evaluation.other", 0, DAY) == []
 
 
 def test_two_runs_at_the_same_time_record_an_event_once(url: str) -> None:

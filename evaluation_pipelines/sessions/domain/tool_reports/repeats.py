@@ -267,7 +267,7 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
         ``CORRECTIONS``; ``similarity`` is that of the best pair, from 0.6 to 1.
     """
     pairs = _corrected_pairs(calls)
-    texts = pairs.select("parameters", "other").unique(maintain_order=True)
+    texts = pairs.select("parameters", "other").unique()
     return (
         pairs.join(_goals(texts), on=["parameters", "other"])
         .sort("window_no", "call", "corrected_by")

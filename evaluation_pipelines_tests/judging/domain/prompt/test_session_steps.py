@@ -242,6 +242,13 @@ def test_the_words_of_a_reply_are_returned(content: str, text: str | None) -> No
     assert reply_text(content) == text
 
 
+@pytest.mark.parametrize(("lists", "found"), [(12, True), (13, False)])
+def test_results_are_looked_for_in_twelve_levels(lists: int, found: bool) -> None:
+    result = '{"role": "tool", "tool_call_id": "c1", "content": "3 files"}'
+    expected = [LoggedToolResult("c1", None, "3 files")] if found else []
+    assert logged_tool_results("[" * lists + result + "]" * lists) == expected
+
+
 @pytest.mark.parametrize(
     ("part", "result"),
     [
