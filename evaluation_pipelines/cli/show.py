@@ -123,6 +123,7 @@ def session_record(
         "judge_state": None if state is None else {"state": state.state, "why": state.reason},
         "scorecards": view.scorecards,
         "overrides": view.overrides,
+        "external_evaluations": view.external,
         "tool_report": view.tool_report,
     }
     if timeline is not None:
@@ -170,6 +171,16 @@ def print_session(
     else:
         _print_scores(view)
         _print_calls(view.tool_report)
+    if view.external:
+        columns = ("evaluation", "score #", "label", "by", "why")
+        rows = [
+            tuple(
+                "" if each[name] is None else one_line(f"{each[name]}")
+                for name in ("name", "value", "label", "source", "explanation")
+            )
+            for each in view.external
+        ]
+        print_table("\nEvaluations by other programs", columns, rows, essential=3)
 
 
 def _said(line: str, name: str, value: str) -> str:

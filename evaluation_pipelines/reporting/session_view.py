@@ -43,6 +43,7 @@ from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+from evaluation_pipelines.sessions.external import external_evaluations
 from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.stores import Stores
@@ -98,6 +99,7 @@ class SessionView:
         excluded_by: Name of the rule that excludes the session; ``None`` if no rule does.
         judge_state: Whether the session is due for judging, and why or why not. ``None`` if its
             profile does not use a judge, and as of a past time, which the ledger does not keep.
+        external: EXTERNAL_EVALUATIONS of the session, in order.
     """
 
     session: SessionRow
@@ -112,6 +114,7 @@ class SessionView:
     has_ended: bool
     excluded_by: str | None
     judge_state: DueState | None
+    external: tuple[Row, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -171,7 +174,14 @@ def session_view(
         window.is_terminal,
         window.excluded_by,
         _judge_state(stores, window, profile, time),
+        _external(stores, session),
     )
+
+
+def _external(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
+    found = external_evaluations(stores.lake, [session["session_date"]])
+    is_its = {name: session[name] for name in ("organization_id", "session_id")}
+    return tuple(found.filter(**is_its).rows(named=True))
 
 
 def _best_match(lookup: SessionLookup, session: SessionRow) -> JudgeProfile | None:

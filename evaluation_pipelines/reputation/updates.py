@@ -14,6 +14,7 @@ from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
 from evaluation_pipelines.reputation.domain.signals import (
+    external_evaluations_of_agents,
     identity_id,
     session_evaluations_of_agents,
     session_ids,
@@ -33,6 +34,7 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
 )
 from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.external import external_evaluations
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import (
     ClickHouseError,
@@ -144,17 +146,23 @@ def bridge_sessions(
     if not dates:
         return BridgeResult(0, 0, 0)
     sessions, revision = _sessions(stores, dates, now), revision_at(now)
-    signals, evaluations = session_signals(sessions), session_evaluations_of_agents(sessions)
+    signals, ids = session_signals(sessions), session_ids(sessions)
+    by_day = [
+        external_evaluations(stores.lake, [day]).with_columns(session_date=day)
+        for day in sorted(dates)
+    ]
+    external = external_evaluations_of_agents(pl.concat(by_day), sessions)
+    evaluations = pl.concat([session_evaluations_of_agents(sessions), external])
+    dated = pl.concat(by_day).join(external.select("evaluation_id"), on="evaluation_id")
+    others = dated.select("session_date", event_id="evaluation_id").cast(ids.schema)
     # First, so that whatever is written after it is found again.
-    ids = session_ids(sessions)
-    known = store.remember_sessions(dates, ids)
+    known = store.remember_sessions(dates, pl.concat([ids, others]))
     known -= _moved(store, dates, known - set(signals["event_id"]))
     store.upsert(AGENT_EVALUATIONS, evaluations, revision)
     store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
     written = store.upsert(REPUTATION_EVENTS, signals, revision)
     retired = store.retire(REPUTATION_EVENTS, known - set(signals["event_id"]), revision)
-    dated = signals.join(ids, on="event_id")
-    return BridgeResult(signals.height, written, retired, dated)
+    return BridgeResult(signals.height, written, retired, signals.join(ids, on="event_id"))
 
 
 def signals_without_session(

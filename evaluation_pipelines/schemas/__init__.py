@@ -13,7 +13,13 @@ from evaluation_pipelines.schemas.judge_score import (
     SCORE_FLAGS,
 )
 from evaluation_pipelines.schemas.outcomes import OUTCOME_KINDS, SESSION_OUTCOMES
-from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, EVALUATION_EVENTS, SESSIONS
+from evaluation_pipelines.schemas.relations import (
+    AGENTS,
+    ALERTS,
+    EVALUATION_EVENTS,
+    EXTERNAL_EVALUATIONS,
+    SESSIONS,
+)
 from evaluation_pipelines.schemas.reports import (
     EVALUATION_BOOKS,
     LIFT_MEASURES,
@@ -105,6 +111,7 @@ __all__ = [
     "EVENTS_WITH_TEXTS",
     "EVENT_NAMES",
     "EVENT_TEXTS_LANDED",
+    "EXTERNAL_EVALUATIONS",
     "EXTERNAL_SIGNALS",
     "JUDGE_ANCHORS",
     "JUDGE_CHANGES",

@@ -120,6 +120,30 @@ ALERTS = Table(
 )
 """The relation of alerts: read from the ledger."""
 
+EXTERNAL_EVALUATIONS = Table(
+    has_texts=True,
+    name="external_evaluations",
+    grain="one row per evaluation of a session, trace or agent by another program",
+    key=("organization_id", "evaluation_id"),
+    order=("organization_id", "evaluated_at", "evaluation_id"),
+    columns=columns(
+        ("evaluation_id", pl.String, "UUID: id of its event"),
+        ("organization_id", pl.String, "organization"),
+        ("session_id", pl.String, "session, also by its trace, null of an agent alone"),
+        ("agent_id", pl.String, "agent that it names, null: that of the session"),
+        ("name", pl.String, "name of the evaluation"),
+        ("value", pl.Float64, "the score on a scale of the other program"),
+        ("label", pl.String, "its label"),
+        ("passed", pl.Boolean, "true of pass, passed, true or yes, false of fail and so on"),
+        ("explanation", pl.String, "why"),
+        ("evaluator", pl.String, "id or source of the evaluator, with its version"),
+        ("error_type", pl.String, "why there is no score"),
+        ("source", pl.String, "service.name of the sender"),
+        ("evaluated_at", UTC_TIME, "when"),
+    ),
+)
+"""Evaluations by other programs, read from their events."""
+
 EVALUATION_EVENTS = Table(
     has_texts=True,
     name="evaluation_events",

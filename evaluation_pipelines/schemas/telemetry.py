@@ -126,6 +126,7 @@ EVENT_NAMES = (
     "session_start",
     "session_end",
     "outcome",
+    "evaluation",
     "masque_don",
     "masque_doff",
     "other",

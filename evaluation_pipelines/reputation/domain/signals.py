@@ -114,6 +114,34 @@ def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
     ).cast(AGENT_EVALUATIONS.schema)
 
 
+def external_evaluations_of_agents(external: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return the evaluations (AGENT_EVALUATIONS) by other programs with a pass or fail.
+
+    Each belongs to the agent it names, or else to the agent of its session.
+
+    Args:
+        external: EXTERNAL_EVALUATIONS.
+        sessions: Rows of ``session_evaluations``.
+    """
+    session = ["organization_id", "session_id"]
+    agents = sessions.sort("started_at").unique(session, keep="first", maintain_order=True)
+    agents = agents.select(*session, of_session=pl.coalesce("agent_id", "source_cli"))
+    named = external.drop_nulls("passed").join(agents, on=session, how="left")
+    return (
+        named.with_columns(agent_id=pl.coalesce("agent_id", "of_session"))
+        .drop_nulls("agent_id")
+        .select(
+            *("evaluation_id", "organization_id", "agent_id", "evaluated_at", "passed"),
+            latency_ms=None,
+            latency_budget_ms=pl.lit(LATENCY_BUDGET_MS),
+            model=None,
+            source=pl.lit("opentelemetry"),
+            reference_id=pl.coalesce("session_id", "evaluation_id"),
+        )
+        .cast(AGENT_EVALUATIONS.schema)
+    )
+
+
 def _scored(sessions: pl.DataFrame) -> pl.DataFrame:
     """Return sessions with an effective score; without an agent, the program counts as one."""
     agent = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))

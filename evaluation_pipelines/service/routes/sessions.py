@@ -12,6 +12,7 @@ from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
+    EXTERNAL_EVALUATIONS,
     OVERRIDES,
     RANKED_PERFORMANCE,
     SCORECARDS,
@@ -96,6 +97,7 @@ class SessionOut(BaseModel):
     has_ended: bool
     excluded_by: str | None
     judge_state: dict[str, Any] | None
+    external_evaluations: list[row_model(EXTERNAL_EVALUATIONS)]  # type: ignore[valid-type]
     awaits_review: bool
     built_at: datetime | None
 
@@ -224,12 +226,14 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
     shown = {name: value for name, value in found.session.items() if name not in hidden}
     cards = [row if texts else without(row, CARD_TEXTS) for row in found.scorecards]
     overrides = [row if texts else without(row, CARD_TEXTS) for row in found.overrides]
+    external = [row if texts else without(row, {"explanation"}) for row in found.external]
     return {
         "session": json_row(shown),
         "performance": None if found.performance is None else json_row(found.performance),
         "evaluation": None if found.evaluation is None else json_row(asdict(found.evaluation)),
         "scorecards": [json_row(each) for each in cards],
         "overrides": [json_row(each) for each in overrides],
+        "external_evaluations": [json_row(each) for each in external],
         "scorings": [_scoring(each) for each in found.judge_scores],
         "profile_id": None if found.profile is None else found.profile.id,
         "has_ended": found.has_ended,

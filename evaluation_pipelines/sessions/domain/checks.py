@@ -105,7 +105,7 @@ def every_event_is_in_a_session(
 
 def senders(events: pl.DataFrame) -> pl.DataFrame:
     """Return ``organization_id, session_id`` of the sessions that sent events, each once."""
-    sent = events.filter(~_is_attribution())
+    sent = events.filter(~_is_attribution(), pl.col("event_name") != "evaluation")
     return sent.select("organization_id", "session_id").unique()
 
 

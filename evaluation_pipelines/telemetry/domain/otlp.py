@@ -40,6 +40,8 @@ class LogRecord(msgspec.Struct, gc=False, rename="camel"):
     time_unix_nano: Any = None
     observed_time_unix_nano: Any = None
     event_name: Any = None
+    trace_id: Any = None
+    span_id: Any = None
 
 
 class Scope(msgspec.Struct, gc=False):

@@ -141,6 +141,8 @@ def _record(record: "LogRecord") -> dict[str, Any]:
     fields: dict[str, Any] = {name: value for name, value in times.items() if value}
     if record.event_name:
         fields["eventName"] = record.event_name
+    if record.trace_id:
+        fields |= {"traceId": record.trace_id.hex(), "spanId": record.span_id.hex()}
     if record.HasField("body"):
         fields["body"] = _value(record.body)
     return {**fields, "attributes": _pairs(record.attributes)}

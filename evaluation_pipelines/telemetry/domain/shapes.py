@@ -17,7 +17,9 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
+    AnyValue,
     Convert,
+    KeyValue,
     convert_column,
     flag,
     json_text,
@@ -28,7 +30,13 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text_or_url,
     without_credentials,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    EVALUATED_SPAN,
+    EVALUATED_TRACE,
+    EVALUATION,
+    Dialect,
+    Row,
+)
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord, Resource
 
 ColumnTable = Mapping[str, tuple[str, Convert]]
@@ -296,6 +304,8 @@ class Shapes:
     ) -> Shape:
         """Add a record to its shape, and return the shape."""
         pairs = record.attributes or ()
+        if record.trace_id and any(pair.key == EVALUATION for pair in pairs):
+            pairs = [*pairs, *_evaluated(record)]
         keys = tuple([pair.key for pair in pairs])
         values = plain_attributes(pairs)
         same_keys = self._by_keys.get(keys)
@@ -325,6 +335,13 @@ class Shapes:
         event_name = sent[:_MAX_NAME_LENGTH] if sent else word
         dialect = next((d for d in self.dialects if d.recognizes(scope, event_name, word)), None)
         return Shape(scope, event_name, dialect, keys)
+
+
+def _evaluated(record: LogRecord) -> Iterator[KeyValue]:
+    """Yield the ids of the evaluated span as attributes."""
+    for name, value in ((EVALUATED_TRACE, record.trace_id), (EVALUATED_SPAN, record.span_id)):
+        if isinstance(value, str) and value:
+            yield KeyValue(name, AnyValue(value))
 
 
 def _convention_name(event_name: Any) -> str | None:

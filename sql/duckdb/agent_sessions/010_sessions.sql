@@ -1,6 +1,6 @@
 -- Grain: one row per session: an organization and a session id that sent events of its own.
 -- Reads: agent_events, of one date or of several: each date by itself.
--- A don or doff is no event of its own: it says whose work the others were.
+-- A don or doff is no event of its own: it says whose work the others were. An evaluation came from outside.
 select
     row_number() over (
         order by
@@ -13,7 +13,7 @@ select
     session_date,
     min(event_time) as first_event_at
 from agent_events
-where event_name not in ('masque_don', 'masque_doff')
+where event_name not in ('masque_don', 'masque_doff', 'evaluation')
 group by
     coalesce(organization_id, 'default'),
     session_id,

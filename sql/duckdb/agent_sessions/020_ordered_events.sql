@@ -8,6 +8,7 @@ with events as (
         *,
         event_name in ('masque_don', 'masque_doff') as is_attribution
     from agent_events
+    where event_name <> 'evaluation'
 )
 
 select

@@ -12,6 +12,14 @@ Row = dict[str, Any]
 """Values of ``agent_events`` by column name; an absent column is null."""
 
 
+EVALUATION, EVALUATED_TRACE, EVALUATED_SPAN = (
+    "gen_ai.evaluation.name",
+    "evaluated.trace_id",
+    "evaluated.span_id",
+)
+"""Attribute of every evaluation, and attributes added to it: ids of the evaluated span."""
+
+
 def names(text: str) -> frozenset[str]:
     """Return the whitespace-separated names in a text."""
     return frozenset(text.split())

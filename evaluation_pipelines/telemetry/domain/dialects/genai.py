@@ -16,6 +16,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    EVALUATED_TRACE,
     Dialect,
     Row,
     leave_out_cached,
@@ -110,6 +111,7 @@ _EVENT_NAMES = {
     "user.message": "user_prompt",
     "choice": "assistant_response",
     "tool.message": "tool_result",
+    "evaluation.result": "evaluation",
 }
 
 # `agent.turn` sums up calls that are logged one by one.
@@ -188,6 +190,12 @@ _IDENTIFIED_BY = names("""
 """)
 
 
+_EVALUATION = names("""
+    gen_ai.evaluation.name gen_ai.evaluation.score.value gen_ai.evaluation.score.label
+    gen_ai.evaluation.explanation gen_ai.response.id evaluated.trace_id evaluated.span_id
+""")
+
+
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
     match row["source_event_name"]:
         case "client.inference.operation.details":
@@ -201,7 +209,22 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             return False
         case "tool.call":
             _refine_call(row)
+        case "evaluation.result":
+            _refine_evaluation(row, rest)
     return True
+
+
+def _refine_evaluation(row: Row, rest: dict[str, Any]) -> None:
+    """Name the session of an evaluation: its trace or agent, if it names no session.
+
+    Equal evaluations of two spans are two.
+    """
+    if row.get("session_id") is None:
+        trace, agent = rest.get(EVALUATED_TRACE), row.get("agent_id")
+        row["session_id"] = f"trace:{trace}" if trace else f"agent:{agent}" if agent else None
+    said = {name: rest[name] for name in sorted(_EVALUATION) if name in rest}
+    what = ("evaluation", row["session_id"], row.get("event_time"), row.get("error_type"), said)
+    row["event_id"] = content_id(NO_ORGANIZATION, *what)
 
 
 def _refine_copilot(row: Row, rest: dict[str, Any]) -> bool:

@@ -71,7 +71,7 @@ def structured(values: dict[str, Any]) -> dict[str, Any]:
         ("gen_ai.choice", "assistant_response"),
         ("gen_ai.tool.message", "tool_result"),
         ("gen_ai.system.message", "other"),
-        ("gen_ai.evaluation.result", "other"),
+        ("gen_ai.evaluation.result", "evaluation"),
         ("gen_ai.an_event_of_tomorrow", "other"),
         ("copilot_chat.session.start", "session_start"),
         ("copilot_chat.tool.call", "tool_result"),
