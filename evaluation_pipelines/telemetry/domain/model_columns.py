@@ -96,9 +96,19 @@ class ModelName:
     forms: tuple[str, ...]
 
 
-def provider_name(reported: str) -> str:
-    """Return the name of a provider as the price table writes it; an unknown one as it is."""
-    return _PROVIDERS.get(reported.lower(), reported)
+def provider_name(reported: str) -> str | None:
+    """Return the name of a provider as the price table writes it; an unknown one as it is.
+
+    AI SDK adds the kind of endpoint: ``openai.chat``. A library that calls itself the provider is
+    none.
+    """
+    name = reported.lower()
+    if name in _LIBRARIES:
+        return None
+    return _PROVIDERS.get(name) or _PROVIDERS.get(name.partition(".")[0], reported)
+
+
+_LIBRARIES = ("strands-agents", "langgraph", "langchain")
 
 
 @lru_cache(maxsize=4096)

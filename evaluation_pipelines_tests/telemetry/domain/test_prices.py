@@ -214,8 +214,10 @@ def test_other_names_stay_as_they_are(name: str) -> None:
     [
         *(("aws.bedrock", "aws"), ("gcp.vertex_ai", "google"), ("azure.ai.openai", "azure")),
         *(("OpenAI", "openai"), ("my-gateway", "my-gateway")),
-        ("github_copilot", "github-copilot"),
+        *(("github_copilot", "github-copilot"), ("openai.chat", "openai")),
+        *(("google.generative-ai", "google"), ("my.gateway", "my.gateway")),
+        ("strands-agents", None),  # a library
     ],
 )
-def test_a_provider_has_one_name(reported: str, provider: str) -> None:
+def test_a_provider_has_one_name(reported: str, provider: str | None) -> None:
     assert provider_name(reported) == provider

@@ -48,15 +48,41 @@ def test_logs_are_completed_by_spans() -> None:
     assert texts.height == with_text.height == 7
 
 
+def call_in_both(**of_log: object) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the log and the span of a call; ``of_log`` are other values of the log."""
+    span = read(requests("copilot-cli")).events.filter(event_name="api_request").head(1)
+    span = span.with_columns(request_id=pl.lit("r"), cost_source=pl.lit("priced"))
+    log = span.with_columns(pl.lit(None).alias(name) for name in SPAN_COLUMNS)
+    return log.with_columns(**{name: pl.lit(value) for name, value in of_log.items()}), span
+
+
 def test_tokens_and_cost_are_of_the_signal_that_knows_the_cached_ones() -> None:
     """The log of a call has all input; its span has 30 of it uncached, 70 cached, and a price."""
-    row = read(requests("copilot-cli")).events.filter(event_name="api_request").head(1)
-    row = row.with_columns(request_id=pl.lit("r"), cost_source=pl.lit("priced"))
     names = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
-    span = row.with_columns(**dict(zip(names, map(pl.lit, (30, 70, 0, 0.1)), strict=True)))
-    log = row.with_columns(pl.lit(None).alias(name) for name in (*names, *SPAN_COLUMNS))
-    rows = pl.concat([log.with_columns(input_tokens=100), span], how="vertical_relaxed")
-    assert join_signals(rows).events.select(names).rows() == [(30, 70, 0, 0.1)]
+    log, span = call_in_both(**dict(zip(names, (100, None, None, None), strict=True)))
+    span = span.with_columns(**dict(zip(names, map(pl.lit, (30, 70, 0, 0.1)), strict=True)))
+    joined = join_signals(pl.concat([log, span], how="vertical_relaxed")).events
+    assert joined.select(names).rows() == [(30, 70, 0, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("log_id", "span_ids", "calls"),
+    [
+        ("r", ["r"], 1),
+        (None, ["r"], 1),
+        ("other", ["r"], 2),  # the log of another call
+        (None, ["r", "r2"], 2),  # one log is not that of both
+        ("r2", ["r", "r2"], 2),
+    ],
+)
+def test_a_log_is_that_of_one_span_by_id_or_by_time(
+    log_id: str | None, span_ids: list[str], calls: int
+) -> None:
+    log, span = call_in_both(request_id=log_id, sequence=7)
+    spans = [span.with_columns(request_id=pl.lit(each), span_id=pl.lit(each)) for each in span_ids]
+    joined = join_signals(pl.concat([log, *spans], how="vertical_relaxed")).events
+    assert joined.height == calls
+    assert joined.filter(sequence=7).height == 1
 
 
 def test_each_signal_alone_counts_and_so_does_what_one_of_both_missed() -> None:

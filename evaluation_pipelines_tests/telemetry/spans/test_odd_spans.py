@@ -143,6 +143,22 @@ def test_events_of_a_trace(spans: Sequence[Span], events: str) -> None:
         assert names(found) == events
 
 
+def test_an_orphan_belongs_to_the_turn_before_it() -> None:
+    """Between two turns of one trace, and its work is part of the first."""
+    spans = (agent(1, None), agent(2, None, 20, 30), agent(3, None, 40, 50), call(4, 77, 32, 33))
+    events = assembled(read([line(*spans)]).events)
+    prompts = events.filter(event_name="user_prompt").sort("event_time")["prompt_id"].to_list()
+    assert events.filter(event_name="api_request")["prompt_id"].to_list() == prompts[1:2]
+
+
+def test_times_that_cannot_be_give_no_duration() -> None:
+    """Reversed or missing; the others have milliseconds."""
+    zero = {**call(2, None), "startTimeUnixNano": "0", "endTimeUnixNano": "0"}
+    spans = (call(1, None, 2, 1), zero, call(3, None, 1, 3))
+    rows = read([line(*spans)]).events.filter(event_name="api_request").sort("span_id")
+    assert rows["duration_ms"].to_list() == [None, None, 2000]
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
@@ -242,6 +258,12 @@ def test_the_session_of_a_resource_counts_less_than_that_of_a_span() -> None:
     assert rows["span_session_id"].to_list() == [None, "s"]
 
 
+def test_a_session_counts_more_than_the_conversation_of_a_sub_agent() -> None:
+    """Claude Code sends both, and the span of the turn may never come."""
+    ids = {"gen_ai.conversation.id": "helper", "session.id": "s"}
+    assert read([line(call(1, 9, attributes=ids))]).events["session_id"].to_list() == ["s"]
+
+
 def test_work_below_a_tool_is_of_a_sub_agent() -> None:
     """Whether the library reports an agent there or not; its prompt and turn are none."""
     named = {"gen_ai.agent.name": "main"}
@@ -264,6 +286,18 @@ def test_work_below_a_tool_is_of_a_sub_agent() -> None:
     assert events["prompt_id"].n_unique() == 1
 
 
+def test_an_agent_that_asks_one_of_its_own_name_has_a_sub_agent() -> None:
+    named = {"gen_ai.agent.name": "main"}
+    spans = (
+        agent(1, None, attributes=named),
+        tool(2, 1, 3, 8),
+        agent(3, 2, 3.1, 5, attributes=named),
+        call(4, 3, 3.2, 4),
+    )
+    calls = assembled(read([line(*spans)]).events).filter(event_name="api_request")
+    assert calls["subagent"].to_list() == ["main"]
+
+
 def test_a_tool_that_was_refused_or_stopped_neither_failed_nor_went_well() -> None:
     """Whatever the status."""
     error = {"code": 2, "message": "x"}
@@ -279,6 +313,23 @@ def test_a_tool_that_was_refused_or_stopped_neither_failed_nor_went_well() -> No
     events = assembled(read([line(*spans)]).events).sort("span_id")
     assert events["success"].to_list() == [None, None, None, True, False, False]
     assert events["decision"].to_list() == ["reject", *[None] * 5]
+
+
+def test_a_person_allows_or_refuses_a_tool_of_claude_code() -> None:
+    """The decision is on a span within that of the tool."""
+    spans = [span(n, None, "", 1, 9, attributes={"span.type": "tool"}) for n in (1, 2, 3)]
+    for number, decision in ((1, "reject"), (2, "accept")):
+        asks = {"span.type": "tool.blocked_on_user", "decision": decision}
+        spans.append(span(number + 10, number, "", 2, 3, attributes=asks))
+    runs = {"span.type": "tool.execution", "success": "true"}
+    spans.append(span(22, 2, "", 3, 8, attributes=runs))
+    rows = read([line(*spans, scope="com.anthropic.claude_code.tracing")]).events
+    calls = assembled(rows).sort("span_id")
+    assert calls.select("success", "decision").rows() == [
+        (None, "reject"),
+        (True, "accept"),
+        (None, None),
+    ]
 
 
 def test_a_text_of_10_mb_and_a_trace_over_three_days() -> None:

@@ -327,11 +327,11 @@ def _kind(source: SpanSource, view: SpanView) -> tuple[str, str]:
 def _sessions(
     view: SpanView, known: _Known, producer: Producer, trace_id: str
 ) -> tuple[str | None, str]:
-    """Return the session named by a span, and the session of its rows for now."""
+    """Return the session that a span names, and that of its rows otherwise."""
     own = next(filter(None, (text(view.attributes[key]) for key in known.session)), None)
     if own is None and (linked := view.linked_trace) not in (None, trace_id):
         own = f"trace:{linked}"
-    return own, own or producer.columns.get("session_id") or f"trace:{trace_id}"
+    return own, producer.columns.get("session_id") or f"trace:{trace_id}"
 
 
 def _times(span: Span) -> tuple[Any, Any, float | None]:
