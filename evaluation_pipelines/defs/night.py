@@ -42,6 +42,7 @@ ASSETS = (
     "model_regressions",
     "model_comparison_report",
     "evaluation_books",
+    "commit_outcomes",
     "analytics_database",
 )
 """Assets of the nightly run."""

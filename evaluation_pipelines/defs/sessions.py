@@ -10,7 +10,14 @@ from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.defs.automation import LAST, WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.daily_tables import profiles_are_calibrated
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
-from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, Table
+from evaluation_pipelines.outcomes.from_git import read_git
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    MASQUE_LIFT,
+    SESSION_OUTCOMES,
+    SESSION_PERFORMANCE,
+    Table,
+)
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.store import StoredFiles
@@ -42,6 +49,31 @@ def masque_lift(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
             "with enough sessions": shown.height,
             "preview": frame_metadata(shown.select(_PREVIEW)),
             "path": dg.MetadataValue.path(stores.lake.place(MASQUE_LIFT, None)),
+        }
+    )
+
+
+@dg.asset(
+    deps=[AGENT_SESSIONS.name, SESSION_OUTCOMES.name],
+    group_name="sessions",
+    kinds={"git", "parquet"},
+    owners=["team:evaluation"],
+    code_version="1",
+)
+def commit_outcomes(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> dg.MaterializeResult[None]:
+    """Ask EVAL_GIT_REPOSITORIES which commits were merged or reverted, and count living lines."""
+    report = read_git(stores, datetime.now(UTC))
+    for each in report.refused:
+        context.log.warning("%s", each)
+    return dg.MaterializeResult(
+        metadata={
+            "commits": report.asked,
+            "found": report.found,
+            "found by author, time and branch": report.inferred,
+            "dates written": len(report.dates),
+            "repositories not read": "\n".join(report.refused) or "none",
         }
     )
 

@@ -299,6 +299,11 @@ class TelemetrySettings(SettingsSection):
         description="further commands that run tests, separated by commas, such as "
         "`tools/verify,just spec*`, for dates built later",
     )
+    git_repositories: Annotated[tuple[LocalPath, ...], BeforeValidator(split_names)] = Field(
+        default=(),
+        description="local clones or mirrors, separated by commas: asked every night which "
+        "commits of sessions were merged, were reverted, and live on",
+    )
     session_attributes: Annotated[
         tuple[str, ...], BeforeValidator(split_names), AfterValidator(checked_attributes)
     ] = Field(

@@ -1,0 +1,124 @@
+"""History of a default branch: which state had a commit first, and which commit reverted it."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+_REVERTS = re.compile(
+    r"\breverts? (?:commits? )?([0-9a-f]{7,64})((?:(?:,| and|\s)+[0-9a-f]{7,64})*)"
+)
+_ID = re.compile(r"[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit. ``reverts`` are ids, perhaps short ones, of commits that its message names."""
+
+    commit_id: str
+    parents: tuple[str, ...]
+    committed_at: datetime
+    reverts: tuple[str, ...] = ()
+
+
+def reverted_ids(message: str) -> tuple[str, ...]:
+    """Return the ids of commits that a message, as ``git revert`` writes it, reverts.
+
+    Of "reverts commit A, reversing changes made to B" only A.
+    """
+    found: list[str] = []
+    for first, others in _REVERTS.findall(message.lower()):
+        found += [first, *_ID.findall(others)]
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class History:
+    """The commits of the default branch.
+
+    Attributes:
+        commits: Id -> commit. Old ones may be missing.
+        tip: The last commit of the branch.
+        is_shallow: The clone lacks older history.
+        known_until: The branch is known up to this time.
+        patches: Patch id -> commits of the branch with it, where patches were compared.
+    """
+
+    commits: Mapping[str, Commit]
+    tip: str
+    is_shallow: bool
+    known_until: datetime
+    patches: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @cached_property
+    def mainline(self) -> Sequence[Commit]:
+        """The states that the branch had, oldest first: the first parents of its tip."""
+        found: list[Commit] = []
+        current = self.commits.get(self.tip)
+        while current is not None:
+            found.append(current)
+            current = self.commits.get(current.parents[0]) if current.parents else None
+        return found[::-1]
+
+    @cached_property
+    def merged_with(self) -> Mapping[str, Commit]:
+        """Each commit -> the state of the branch that had it first."""
+        found: dict[str, Commit] = {}
+        for state in self.mainline:
+            left = [state.commit_id]
+            while left:
+                commit_id = left.pop()
+                if commit_id not in found and commit_id in self.commits:
+                    found[commit_id] = state
+                    left.extend(self.commits[commit_id].parents)
+        return found
+
+    def state_at(self, time: datetime) -> Commit | None:
+        """Return the last state of the branch by a time."""
+        return next((each for each in reversed(self.mainline) if each.committed_at <= time), None)
+
+    def twin(self, patch_ids: Iterable[str], since: datetime) -> str | None:
+        """Return the first commit of the branch with one of these patches, made since a time."""
+        found = [
+            commit
+            for each in patch_ids
+            for commit in self.patches.get(each, ())
+            if self.commits[commit].committed_at >= since
+        ]
+        return min(found, key=lambda each: (self.commits[each].committed_at, each), default=None)
+
+    def reverting(
+        self, commit_id: str, inverse: str | None = None, seen: frozenset[str] = frozenset()
+    ) -> Commit | None:
+        """Return the commit of the branch that reverts another one and is not reverted itself.
+
+        Args:
+            commit_id: A commit of the branch. Reverting its merge reverts it as well.
+            inverse: Patch id of its opposite.
+            seen: Commits to leave out.
+        """
+        names = {commit_id, self.merged_with[commit_id].commit_id}
+        mine = self.commits[commit_id].committed_at
+        found = {each for name in names for each in self._reverting.get(name, ())}
+        found.update(self.patches.get(inverse or "", ()))
+        lasting = [
+            self.commits[each]
+            for each in found - names - seen
+            if self.commits[each].committed_at >= mine
+            and self.reverting(each, seen=seen | names) is None
+        ]
+        return min(lasting, key=lambda each: (each.committed_at, each.commit_id), default=None)
+
+    @cached_property
+    def _reverting(self) -> Mapping[str, Sequence[str]]:
+        """Each commit -> those whose message reverts it."""
+        ids, found = sorted(self.commits), dict[str, list[str]]()
+        for commit in self.commits.values():
+            for named in commit.reverts:
+                place = bisect_left(ids, named)
+                matching = [each for each in ids[place : place + 2] if each.startswith(named)]
+                if len(matching) == 1 and matching[0] != commit.commit_id:
+                    found.setdefault(matching[0], []).append(commit.commit_id)
+        return found
