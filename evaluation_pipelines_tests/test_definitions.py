@@ -67,6 +67,7 @@ def test_the_nightly_run_builds_every_asset_with_a_condition() -> None:
 
     assert automated <= built
     assert {key.to_user_string() for key in built - automated} == {
+        "commit_outcomes",
         "judge_scores",
         "scorecards",
         "session_evaluations",

@@ -113,7 +113,11 @@ class Build:
     only_due: bool = False
 
     def pending_dates(self) -> list[date]:
-        """Return the dates with unbuilt data, or whose sessions have ended since the last build."""
+        """Return the dates with unbuilt data, or whose sessions have ended since the last build.
+
+        Outcomes that have come since are written, which needs no build.
+        """
+        write_late(self.stores)
         ScheduledRebuilds(self.stores.ledger).wake(self.clock())
         return [
             each.session_date for each in RebuildQueue(self.stores.ledger).pending(self.clock())
@@ -137,7 +141,6 @@ class Build:
                         results += self._finish(started, staging)
                     progress.advance(len(started.queued))
         file_late_if_free(self.stores, self.clock)
-        write_late(self.stores)
         sweep_superseded(self.stores, self.clock())
         kept = timedelta(days=self.stores.settings.events_kept_days)
         ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)

@@ -1,1 +1,1 @@
-"""What happened to the work of sessions: from telemetry, from git, and from outside."""
+"""Outcomes of sessions: from telemetry, from git, and from outside."""

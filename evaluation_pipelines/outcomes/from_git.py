@@ -10,10 +10,11 @@ import polars as pl
 
 from evaluation_pipelines.outcomes.domain.history import Commit, History
 from evaluation_pipelines.outcomes.git import GitError, Repository, short_name
-from evaluation_pipelines.outcomes.store import LateOutcome, OutcomeStore
 from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSION_OUTCOMES
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
+from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 
 TRACKED_DAYS = 90
 """Age of sessions whose commits are asked about."""

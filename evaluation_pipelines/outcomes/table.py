@@ -6,7 +6,6 @@ from datetime import date
 import polars as pl
 
 from evaluation_pipelines.outcomes.domain.telemetry import telemetry_outcomes
-from evaluation_pipelines.outcomes.store import OutcomeStore
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -19,6 +18,7 @@ from evaluation_pipelines.sessions.session_tables import rows_by_date, text_file
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 
 _TELEMETRY = pl.col("source") == "telemetry"
 

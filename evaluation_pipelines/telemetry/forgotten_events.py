@@ -1,5 +1,6 @@
 """What is stored of events that are read: nothing that was forgotten, and pseudonyms if wanted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -19,6 +20,7 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
     named_organizations,
 )
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
 from evaluation_pipelines.telemetry.ledger.ingest_batches import LeftOut
 
@@ -77,6 +79,10 @@ class ForgottenEvents:
             LeftOut(known.version, hashes - known.hashes.keys()),
         )
 
+    def left_outcomes(self, outcomes: Sequence[LateOutcome]) -> tuple[LateOutcome, ...]:
+        """Return outcomes of sessions not forgotten, as of the last ``leave_out``."""
+        return tuple(each for each in outcomes if not is_forgotten_outcome(each, self._forgotten))
+
     def first_bytes(self, text: str) -> str:
         """Return what the quarantine keeps of a line: nothing where ids become pseudonyms."""
         return text if self._pseudonyms is None else ""
@@ -84,6 +90,16 @@ class ForgottenEvents:
     def names(self, text: str) -> bool:
         """Return True if a text has a word that was forgotten, as of the last call."""
         return bool(self._forgotten) and names_forgotten(text, self._forgotten)
+
+
+def is_forgotten_outcome(outcome: LateOutcome, forgotten: Forgotten) -> bool:
+    """Return whether an outcome is of a forgotten session or names something forgotten."""
+    organization, session_id = outcome.organization_id, outcome.session_id
+    return bool(forgotten) and (
+        forgotten.has_session(organization, session_id)
+        or forgotten.has_organization(organization)
+        or names_forgotten(f"{session_id} {outcome.reference}", forgotten)
+    )
 
 
 def pseudonyms_of(settings: PeopleSettings) -> Pseudonyms | None:

@@ -269,6 +269,7 @@ class Ingest:
                         left_out=kept.left_out,
                         names=batch.names,
                         written_after=begun_at,
+                        outcomes=self._forgotten.left_outcomes(batch.outcomes),
                     ),
                     hold,
                 )

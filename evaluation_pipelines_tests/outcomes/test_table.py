@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.outcomes.store import LateOutcome, OutcomeStore
 from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_OUTCOMES
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
+from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, request
 

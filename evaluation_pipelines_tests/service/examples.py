@@ -106,6 +106,12 @@ EXAMPLES = (
         {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40},
         Role.INGEST,
     ),
+    Example(
+        "POST /api/v1/outcomes",
+        "/api/v1/outcomes",
+        {"session_id": "s-1", "kind": "merged", "value": True, "reference": "pull/12"},
+        Role.INGEST,
+    ),
     _get("/v1/reputation/{agent_id}", "/v1/reputation/scout"),
     _get("/api/v1/sessions", f"/api/v1/sessions?limit=1&{_SPAN_QUERY}"),
     _get("/api/v1/sessions/{session}", f"/api/v1/sessions/{path_of(A1)}", names_session=True),

@@ -13,6 +13,7 @@ from evaluation_pipelines.defs.automation import (
 )
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.runs import LoggedProgress
+from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.landing import summarize_skipped
@@ -114,6 +115,7 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
         Ingest(stores, with_otel_logs=True).run(LoggedProgress(context.log), report)
     finally:  # dates committed before an error are reported, too
         _report_dates(context, stores, report)
+    write_late(stores)
     if report.busy is not None:
         raise dg.Failure(f"nothing was read: {report.busy}")
     if report.otel_logs is not None and report.otel_logs.rows:

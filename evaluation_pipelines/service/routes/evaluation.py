@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import polars as pl
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, create_model
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, create_model
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
@@ -34,7 +34,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import check_all_organizations
-from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
     CARD_TEXTS,
@@ -46,6 +46,7 @@ from evaluation_pipelines.service.routes.common import (
     Paged,
     Reader,
     RequestDate,
+    Sender,
     SessionPath,
     Since,
     Text,
@@ -53,6 +54,7 @@ from evaluation_pipelines.service.routes.common import (
     Waiting,
     answers,
     as_json,
+    errors,
     json_row,
     json_rows,
     json_value,
@@ -61,10 +63,15 @@ from evaluation_pipelines.service.routes.common import (
 )
 from evaluation_pipelines.service.scope import (
     find_window,
+    organization_of,
     sees_people,
     sees_texts,
 )
 from evaluation_pipelines.sessions.find import reports_of
+from evaluation_pipelines.telemetry.domain.outcome_lines import outcome_of
+from evaluation_pipelines.telemetry.forgotten_events import is_forgotten_outcome
+from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
+from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
@@ -261,3 +268,46 @@ def alerts(
     rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
     shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)
     return as_json({"alerts": json_rows(shown), "next_cursor": cursor})
+
+
+class NewOutcome(BaseModel):
+    """What happened after a session. A later one of the same kind and reference corrects it."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    session_id: str
+    kind: str = Field(description="merged, reverted, task_closed ... or your own: x_ and a name")
+    value: bool | float | Literal["passed", "failed", "none"] = True
+    at: AwareDatetime | None = Field(None, description="when it happened")
+    reference: str | None = Field(None, description="commit, pull request, ticket ...")
+    session_key: str | None = Field(None, description="one window, else the whole session")
+    organization: str | None = None
+
+
+class StoredOutcome(BaseModel):
+    """The stored outcome, and whether telemetry of its session has arrived."""
+
+    organization_id: str
+    session_id: str
+    kind: str
+    value: float | None
+    reference: str
+    is_known: bool
+
+
+@ROUTER.post("/outcomes", responses=errors(404))
+def outcomes(here: Here, caller: Sender, sent: NewOutcome) -> StoredOutcome:
+    """Store an outcome of a session. The same one again changes nothing."""
+    organization = organization_of(caller, sent.organization)
+    given = sent.model_dump() | {"at": sent.at and sent.at.isoformat()}
+    outcome = outcome_of(given, here.clock(), organization)
+    if isinstance(outcome, str):
+        raise ServiceError(400, "invalid_outcome", outcome, "See /openapi.json.")
+    forgotten = read_forgotten(here.stores.ledger, here.stores.settings.forgotten_key_path)
+    store = OutcomeStore(here.stores.ledger)
+    if not is_forgotten_outcome(outcome, forgotten):
+        store.add([outcome])
+    return StoredOutcome.model_validate(
+        {name: getattr(outcome, name) for name in StoredOutcome.model_fields if name != "is_known"}
+        | {"is_known": store.knows(outcome.session_id)}
+    )

@@ -131,7 +131,7 @@ class ResourceSpans(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fie
 
 
 class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """One line of a landing file: an OTLP request of any signal, or an attribution line.
+    """One line of a landing file: an OTLP request of any signal, an attribution, or an outcome.
 
     ``transcript_defect`` names an unreadable line of a transcript, with the reason.
     ``sdk_time`` is the time of a record that the SDK wrote by itself. ``other_names`` are the names
@@ -147,6 +147,12 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     masque: Any = None
     donned_at: Any = None
     doffed_at: Any = None
+    kind: Any = None
+    value: Any = None
+    at: Any = None
+    reference: Any = None
+    organization: Any = None
+    session_key: Any = None
     transcript_defect: str | None = msgspec.field(default=None, name="transcriptDefect")
     sdk_time: str | None = msgspec.field(default=None, name="(sdk time)")  # never sent
     other_names: tuple[str, ...] = msgspec.field(default=(), name="(other)")  # never sent
@@ -168,6 +174,12 @@ class Defect:
 _DECODER = msgspec.json.Decoder(Line)
 
 _NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(Line))
+_PLAIN = (
+    *("session_id", "masque", "donned_at", "doffed_at"),
+    *("kind", "value", "at", "reference", "organization", "session_key"),
+)
+"""Names of attribution lines and outcomes."""
+
 _SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
 _EXPECTED = {"resource", *_SCOPE, "schemaUrl", "schema_url"}
 """Names in a container that may stand without any record."""
@@ -283,11 +295,8 @@ def _convert(document: Any, indices: Iterator[int], defects: list[Defect]) -> Li
         resource_logs=kept[_LOGS] if any(name in request for name in RESOURCE_LOGS) else None,
         resource_metrics=present if "resourceMetrics" in request else msgspec.UNSET,
         resource_spans=kept[_TRACES] if any(name in request for name in RESOURCE_SPANS) else None,
-        session_id=request.get("session_id"),
-        masque=request.get("masque"),
-        donned_at=request.get("donned_at"),
-        doffed_at=request.get("doffed_at"),
         sdk_time=time_of(document),
+        **{name: request.get(name) for name in _PLAIN},
         other_names=tuple(sorted(request.keys() - _NAMES)),
     )
 

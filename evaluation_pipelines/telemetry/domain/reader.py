@@ -6,6 +6,7 @@ everything that is not an event, so that every record is counted.
 Attribution lines say which masque a session wore, and when:
 ``{"session_id": ..., "masque": ..., "donned_at": ..., "doffed_at": ...}``; ``doffed_at`` may be
 missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``masque_doff`` event.
+Outcomes from outside (``outcome_lines``) are no events.
 """
 
 import hashlib
@@ -43,6 +44,11 @@ from evaluation_pipelines.telemetry.domain.otlp import (
     ResourceLogs,
     ResourceSpans,
     decode_line,
+)
+from evaluation_pipelines.telemetry.domain.outcome_lines import (
+    OUTCOME_NAMES,
+    LateOutcome,
+    outcome_of,
 )
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
@@ -129,6 +135,7 @@ class EventBatch:
         counts: Counts of all lines and records.
         names: (source_cli or scope, event name) -> records that were not stored.
         span_names: The same for spans, as part of it.
+        outcomes: Outcomes from outside, in the order read.
     """
 
     events: pl.DataFrame
@@ -136,6 +143,7 @@ class EventBatch:
     counts: IngestCounts
     names: Counter[tuple[str, str]]
     span_names: Counter[tuple[str, str]] = field(default_factory=Counter)
+    outcomes: Sequence[LateOutcome] = ()
 
 
 @dataclass(slots=True)
@@ -171,6 +179,7 @@ class EventReader:
     _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
     _counts: IngestCounts = field(init=False)
     _names: Counter[tuple[str, str]] = field(init=False)
+    _outcomes: list[LateOutcome] = field(init=False)
 
     def __post_init__(self) -> None:
         self._begin()
@@ -224,7 +233,7 @@ class EventReader:
         self._counts.time_anomalies = replaced.total() - replaced[None]
         self._counts.times_observed = replaced[OBSERVED_TIME]
         self._counts.times_of_ingest = replaced[TIME_OF_INGEST]
-        found = self._quarantined, self._counts, self._names, self._spans.unread
+        found = self._quarantined, self._counts, self._names, self._spans.unread, self._outcomes
         batch = EventBatch(name_traces(events), *found)
         self._begin()
         return batch
@@ -235,7 +244,7 @@ class EventReader:
         self._numbers = count()
         self._order, self._requests, self._sdk_time, self._converted = [], [], None, []
         self._quarantined, self._known_defects = [], {}
-        self._counts, self._names = IngestCounts(), Counter()
+        self._counts, self._names, self._outcomes = IngestCounts(), Counter(), []
 
     def _quarantine(self, line: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
         """Keep a defect; of equal lines the first is kept, with their number."""
@@ -268,6 +277,8 @@ class EventReader:
         if request.resource_logs is not None:
             for resource_logs in request.resource_logs:
                 index = self._read_resource(resource_logs, line, origin, index)
+        elif request.kind is not None:
+            self._read_outcome(request, line, origin)
         elif request.session_id is not None:
             rows = attribution_rows(request, origin, self.clock)
             if isinstance(rows, str):
@@ -280,12 +291,23 @@ class EventReader:
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif request.resource_spans is None and not request.has_metrics and line.strip() != b"{}":
             reason = request.transcript_defect or object_reason(request.other_names)
-            reason = reason or "neither an OTLP request nor an attribution line"
+            reason = reason or "neither an OTLP request nor an attribution or outcome line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         for resource_spans in request.resource_spans or ():
             index = self._read_spans(resource_spans, line, origin, index)
         self._counts.skipped += request.has_metrics
         return index
+
+    def _read_outcome(self, request: Line, line: bytes, origin: Origin) -> None:
+        sent = {name: getattr(request, name) for name in OUTCOME_NAMES}
+        found = outcome_of(sent, times.from_us(self.clock.now_us), self.organization)
+        if request.other_names:
+            found = f"outcome: no such name: {', '.join(request.other_names)[:_MAX_NAMES_SHOWN]}"
+        if isinstance(found, str):
+            self._quarantine(line, origin.offset, len(line), Defect(found))
+        else:
+            self._counts.attribution_lines += 1
+            self._outcomes.append(found)
 
     def _read_resource(
         self, resource_logs: ResourceLogs, line: bytes, origin: Origin, index: int

@@ -367,7 +367,7 @@ class IngestCounts:
         lines: Lines that were not empty.
         skipped: Metrics, which are not used.
         quarantined: Lines or single records that could not be read.
-        attribution_lines: Attribution lines.
+        attribution_lines: Attribution lines and outcomes from outside.
         events: Rows stored.
         unknown_records: Records that no dialect recognizes; counted by name.
         repeated_records: Records that repeat another one, as determined by their dialect.

@@ -26,9 +26,11 @@ from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, PartOrigin
 from evaluation_pipelines.storage.replaced_parts import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.organizations import shared_date
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.forgotten_store import check_forgotten, follow_forgotten
+from evaluation_pipelines.telemetry.ledger.late_outcomes import add_outcomes
 
 
 class SessionDateTakenError(LedgerError):
@@ -247,6 +249,7 @@ class IngestBatch:
     left_out: LeftOut = field(default_factory=LeftOut)
     names: Mapping[tuple[str, str], int] = field(default_factory=dict)
     written_after: datetime | None = None
+    outcomes: tuple[LateOutcome, ...] = ()
 
     def has(self, offset: int) -> bool:
         """Return True if an offset of the file is in the byte range."""
@@ -515,6 +518,7 @@ def _store_content(connection: sa.Connection, batch: IngestBatch, now: datetime)
         origin = PartOrigin(batch.file_id, batch.from_offset, batch.to_offset, *rows)
         add_part(connection, part, [origin], now)
     store_sessions(connection, batch.sessions)
+    add_outcomes(connection, batch.outcomes)
     touch(connection, dates, now)
     count_names(connection, batch.names)
 

@@ -258,6 +258,7 @@ class _BatchRetry:
                 parts=tuple(e for e in parts if not _is_expired_text(e, expired)),
                 sessions=tuple(e for e in dated.new_sessions if e.session_date not in gone),
                 left_out=kept.left_out,
+                outcomes=forgotten.left_outcomes(found.outcomes),
                 names=names,
                 counts=replace(
                     found.counts,

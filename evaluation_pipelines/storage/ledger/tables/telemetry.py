@@ -170,7 +170,7 @@ INGEST_BATCHES = sa.Table(
     _count("quarantined", "lines put into quarantine"),
     _count("unknown_records", "records that no dialect knows, counted by name"),
     _count("skipped", "lines with metrics"),
-    _count("attribution_lines", "lines of attribution files"),
+    _count("attribution_lines", "lines of attribution files, and outcomes"),
     _count("repeated_records", "records that a dialect knows to repeat another one"),
     _count("time_anomalies", "events with an unreadable or impossible time"),
     _count("value_anomalies", "values that became null"),

@@ -1,8 +1,8 @@
 """Late outcomes in the ledger, and the dates that they change."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from dataclasses import asdict
+from datetime import date
 
 import polars as pl
 import sqlalchemy as sa
@@ -12,29 +12,13 @@ from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, read
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.people import LATE_OUTCOMES, OUTCOME_DATES
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 
 _LATE, _QUEUED, _SESSION = LATE_OUTCOMES.c, OUTCOME_DATES.c, SESSION_INDEX.c
 _KEY = [each.name for each in LATE_OUTCOMES.primary_key]
 
 LATE = pl.Schema({each.name: SESSION_OUTCOMES.schema[each.name] for each in LATE_OUTCOMES.columns})
 """Columns of a late outcome. ``session_key`` and ``reference`` are empty if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class LateOutcome:
-    """An outcome from git or outside. Its fields are columns of ``late_outcomes``."""
-
-    organization_id: str
-    session_id: str
-    kind: str
-    source: str
-    read_at: datetime
-    session_key: str = ""
-    reference: str = ""
-    happened_at: datetime | None = None
-    value: float | None = 1.0
-    lines: int | None = None
-    inferred: bool = False
 
 
 class OutcomeStore:
@@ -49,7 +33,7 @@ class OutcomeStore:
         One with the key of a stored one takes its place, unless its source was read earlier.
         """
         with writing(self._engine) as connection:
-            add(connection, outcomes)
+            add_outcomes(connection, outcomes)
 
     def of_dates(self, days: Collection[date]) -> pl.DataFrame:
         """Return LATE of the sessions of some dates."""
@@ -57,6 +41,12 @@ class OutcomeStore:
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(LATE_OUTCOMES).where(_LATE.session_id.in_(ids)))
             return pl.DataFrame([tuple(row) for row in rows], LATE, orient="row")
+
+    def knows(self, session_id: str) -> bool:
+        """Return whether telemetry of a session has arrived."""
+        query = sa.select(_SESSION.session_id).where(_SESSION.session_id == session_id).limit(1)
+        with reading(self._engine) as connection:
+            return connection.scalar(query) is not None
 
     def queued(self) -> dict[date, int]:
         """Return the dates whose outcomes have changed, and the version of each change."""
@@ -71,7 +61,7 @@ class OutcomeStore:
             connection.execute(sa.delete(OUTCOME_DATES).where(is_same))
 
 
-def add(connection: sa.Connection, outcomes: Iterable[LateOutcome]) -> None:
+def add_outcomes(connection: sa.Connection, outcomes: Iterable[LateOutcome]) -> None:
     """Do the same as ``OutcomeStore.add`` within the caller's transaction."""
     rows = [asdict(each) for each in outcomes]
     if not rows:
@@ -81,10 +71,10 @@ def add(connection: sa.Connection, outcomes: Iterable[LateOutcome]) -> None:
     is_newer = insert.excluded.read_at >= _LATE.read_at
     update = insert.on_conflict_do_update(index_elements=_KEY, set_=values, where=is_newer)
     connection.execute(update, rows)
-    queue(connection, {row["session_id"] for row in rows})
+    _queue(connection, {row["session_id"] for row in rows})
 
 
-def queue(connection: sa.Connection, session_ids: Collection[str]) -> None:
+def _queue(connection: sa.Connection, session_ids: Collection[str]) -> None:
     """Queue the dates of known sessions. Builds of other dates read their late outcomes."""
     days = set[date]()
     for chunk in chunks(session_ids):
