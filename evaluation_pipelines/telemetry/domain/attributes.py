@@ -146,9 +146,14 @@ def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
     return {pair.key: plain_attribute(pair.value) for pair in pairs or ()}
 
 
+def as_is(value: Any) -> Any:
+    """Return the value: it was converted before."""
+    return value
+
+
 def convert_column(values: Sequence[Any], convert: Convert) -> Sequence[Any]:
     """Convert the values of one attribute of many records."""
-    if convert is text and _are_texts(values):
+    if convert is as_is or (convert is text and _are_texts(values)):
         return values
     most = _WHOLE.get(convert)
     if most is not None and _are_whole(values, most):

@@ -261,11 +261,10 @@ def _has_all_records(decoded: Line, line: bytes) -> bool:
 def _has_all_spans(resources: list[ResourceSpans], line: bytes) -> bool:
     scopes = [scope for resource in resources for scope in resource.scope_spans or ()]
     return (
-        line.count(b'"resourceSpans"') == 1
-        and all(resource.scope_spans is not None for resource in resources)
+        all(resource.scope_spans is not None for resource in resources)
         and all(scope.spans is not None for scope in scopes)
-        and line.count(b'"spans"') <= len(scopes)
-        and line.count(b'"scopeSpans"') <= len(resources)
+        # "resourceSpans", "scopeSpans", "spans": each decoded list has one of them.
+        and line.count(b'pans"') <= 1 + len(resources) + len(scopes)
     )
 
 

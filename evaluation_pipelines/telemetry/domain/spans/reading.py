@@ -13,6 +13,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
     OFFERED_TOOLS,
+    as_is,
     plain_attributes,
     text,
 )
@@ -85,18 +86,9 @@ _COLUMN_OF = {
 }
 
 
-def _as_is(value: Any) -> Any:
-    return value
-
-
-_SPAN_COLUMNS = {name: (column, _as_is) for name, column in _COLUMN_OF.items()}
-_EVENTS = {
-    **dict.fromkeys((REPLY, ANSWER), "assistant_response"),
-    **dict.fromkeys((ASKED, AGENT, CHAIN), "user_prompt"),
-    TOOL: "tool_result",
-}
+_SPAN_COLUMNS = {name: (column, as_is) for name, column in _COLUMN_OF.items()}
 _COMMON = tuple(_COLUMN_OF)[:9]
-_EXTRA = {
+_EXTRA = {  # role -> fields in the order of ``_rows``
     CALL: ("(ms)", "(error)", "(error type)"),
     REPLY: ("(text)",),
     ASKED: ("(text)",),
@@ -176,18 +168,17 @@ class Spans:
         agent = text(view.first(source.agent)) if source.agent else None
         sent, ended, ms = _times(span)
         found = []
-        for row_role, extra in _rows(source, view, role, ms):
+        for row_role, event, *extra in _rows(source, view, role, ms):
             is_full = row_role in _WITH_ATTRIBUTES
             shape = self._shape(known, scope, kind, row_role, tuple(more))
             event_id = hashlib.blake2b(
                 f"{trace_id}/{span_id}/{row_role}".encode(), digest_size=16
             ).digest()
-            event = _EVENTS.get(row_role) or extra.pop("(event)", "other")
             common = (event_id, event, trace_id, span_id, parent, row_role, own, session, agent)
             indices = known.kept if is_full else known.shared
             record = [
                 *common,
-                *[extra.get(name) for name in _EXTRA[row_role]],
+                *extra,
                 *[values[index] for index in indices],
                 *(more.values() if is_full else ()),
             ]
@@ -346,47 +337,45 @@ def _times(span: Span) -> tuple[Any, Any, float | None]:
     return known, known, None
 
 
-def _rows(
-    source: SpanSource, view: SpanView, role: str, ms: float | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield roles and values of the rows of a span."""
+_Values = tuple[Any, ...]
+
+
+def _rows(source: SpanSource, view: SpanView, role: str, ms: float | None) -> Iterator[_Values]:
+    """Yield the rows of a span: role, event, and the values of ``_EXTRA``."""
     if role == CALL:
-        yield CALL, {"(ms)": ms, **_error(source, view)}
+        failed = source.failed(view)
+        error = _error(view) if failed else (None, None)
+        yield CALL, "api_error" if failed else "api_request", ms, *error
         if reply := _written(last_reply(source.replied(view))):
-            yield REPLY, {"(text)": reply}
+            yield REPLY, "assistant_response", reply
         if prompt := _written(open_prompt(source.asked(view))):
-            yield ASKED, {"(text)": prompt}
+            yield ASKED, "user_prompt", prompt
     elif role in (AGENT, CHAIN):
-        yield role, {"(ms)": ms, "(text)": _written(last_prompt(source.prompted(view)))}
+        yield role, "user_prompt", ms, _written(last_prompt(source.prompted(view)))
         if answer := _written(last_reply(source.answered(view))):
-            yield ANSWER, {"(text)": answer}
+            yield ANSWER, "assistant_response", answer
     elif role == TOOL:
-        yield TOOL, {"(ms)": ms, **_tool(source, view)}
+        yield TOOL, "tool_result", ms, *_tool(source, view)
     elif role == EXECUTION:
-        success = source.outcome(view).success
-        error = {"(error)": text(view.attributes.get("error")) or view.error}
-        kind = text(view.attributes.get("error_class")) or view.error_type
-        yield EXECUTION, {"(ms)": ms, "(success)": success, **error, "(error type)": kind}
+        yield EXECUTION, "other", ms, *_error(view), source.outcome(view).success
     elif role == APPROVAL:
-        yield APPROVAL, {"(ms)": ms, "(decision)": text(view.attributes.get("decision"))}
+        yield APPROVAL, "other", ms, text(view.attributes.get("decision"))
     else:
-        yield PART, {"(ms)": ms}
+        yield PART, "other", ms
 
 
 def _written(content: str | None) -> str | None:
     return None if content is None or content in _REDACTED else text(content)
 
 
-def _error(source: SpanSource, view: SpanView) -> dict[str, Any]:
-    if not source.failed(view):
-        return {"(event)": "api_request"}
-    kind = text(view.attributes.get("error_class")) or view.error_type
+def _error(view: SpanView) -> tuple[str | None, str | None]:
+    """Return text and class of an error."""
     error = text(view.attributes.get("error")) or view.error
-    return {"(event)": "api_error", "(error)": error, "(error type)": kind}
+    return error, text(view.attributes.get("error_class")) or view.error_type
 
 
-def _tool(source: SpanSource, view: SpanView) -> dict[str, Any]:
-    """Return parameters, result and outcome of a tool call."""
+def _tool(source: SpanSource, view: SpanView) -> _Values:
+    """Return the values of a tool call after its duration."""
     outcome = source.outcome(view)
     parameters = view.first(source.parameters)
     if parameters is None and source.parameters_of is not None:
@@ -401,18 +390,18 @@ def _tool(source: SpanSource, view: SpanView) -> dict[str, Any]:
     row: Row = {"success": outcome.success}
     settle_outcome(row, _exit_code(view), command)
     failed = row["success"] is False
-    return {
-        "(text)": _written(plain_text(result)),
-        "(parameters)": sent,
-        "(error)": view.error if failed else None,
-        "(error type)": view.error_type if failed or outcome.is_denied else None,
-        "(success)": row["success"],
-        "(success source)": row["success_source"],
-        "(exit code)": row.get("exit_code"),
-        "(decision)": "reject" if outcome.is_denied else None,
-        "(class)": shell_class(command) if tool_class == "shell" else tool_class,
-        "(type)": "mcp" if tool_class == "mcp" else "builtin",
-    }
+    return (
+        _written(plain_text(result)),
+        view.error if failed else None,
+        view.error_type if failed or outcome.is_denied else None,
+        sent,
+        row["success"],
+        row["success_source"],
+        row.get("exit_code"),
+        "reject" if outcome.is_denied else None,
+        shell_class(command) if tool_class == "shell" else tool_class,
+        "mcp" if tool_class == "mcp" else "builtin",
+    )
 
 
 _TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name")

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import Convert, plain_attributes, text
+from evaluation_pipelines.telemetry.domain.attributes import Convert, read_attributes, text
 from evaluation_pipelines.telemetry.domain.otlp import Span
 from evaluation_pipelines.telemetry.domain.spans.messages import Message, newest_first
 
@@ -27,45 +26,32 @@ class SpanView:
         scope: Name of its instrumentation scope.
         name: Its name.
         attributes: Attribute -> Python value.
+        events: Name and attributes of its events.
     """
 
     def __init__(self, scope: str, span: Span, attributes: dict[str, Any]) -> None:
         self.scope, self.attributes, self._span = scope, attributes, span
         self.name = text(span.name) or ""
-
-    @cached_property
-    def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """Name and attributes of its events."""
-        return [
-            (
-                text(each.name) or "",
-                dict(
-                    zip(
-                        [pair.key for pair in each.attributes or ()],
-                        plain_attributes(each.attributes or ()),
-                        strict=True,
-                    )
-                ),
-            )
-            for each in self._span.events or ()
+        self.events = [
+            (text(each.name) or "", read_attributes(each.attributes)) for each in span.events or ()
         ]
 
     def event(self, name: str) -> dict[str, Any]:
         """Return the attributes of the last event with a name, empty without one."""
         return next((found for each, found in reversed(self.events) if each == name), {})
 
-    @cached_property
+    @property
     def has_failed(self) -> bool:
         """True if the status is that of an error."""
         return self._span.status is not None and self._span.status.code in _ERROR
 
-    @cached_property
+    @property
     def error(self) -> str | None:
         """Text of the error: the status, else the exception."""
         status = text(self._span.status.message) if self._span.status else None
         return status or text(self.event("exception").get("exception.message"))
 
-    @cached_property
+    @property
     def error_type(self) -> str | None:
         """Class of the error as sent."""
         kind = text(self.attributes.get("error.type"))
