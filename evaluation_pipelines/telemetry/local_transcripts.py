@@ -15,6 +15,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from evaluation_pipelines.settings.data import TelemetrySettings
@@ -140,11 +141,12 @@ def repository_of(folder: str) -> str | None:
 
 
 class Piece(NamedTuple):
-    """OTLP lines of a transcript, the offset of the next piece, and kinds of lines."""
+    """OTLP lines of a transcript, kinds of its lines, and offset and context of the next piece."""
 
     content: bytes
-    end: int
     lines: Counter[LineKind]
+    end: int
+    context: dict[str, Any]
 
 
 def read_transcript(
@@ -153,7 +155,7 @@ def read_transcript(
     position: int = 0,
     *,
     known_ids: Collection[str] = (),
-    context: dict[str, Any] | None = None,
+    context: Mapping[str, Any] = MappingProxyType({}),
     is_final: bool = True,
 ) -> Iterator[Piece]:
     """Yield the complete lines of a transcript after ``position``, as telemetry.
@@ -163,7 +165,7 @@ def read_transcript(
         settings: Limits, and ``transcript_texts``.
         position: Where the last piece of an earlier reading ended.
         known_ids: Ids of copied lines, see ``Transcript``.
-        context: Figures that it kept then, changed in place.
+        context: Its context.
         is_final: Nothing will follow: open calls and messages count as they are.
 
     Raises:
@@ -174,7 +176,7 @@ def read_transcript(
         file.session_id,
         known_ids,
         repository_of,
-        {} if context is None else context,
+        dict(context),
     )
     limit, end = settings.max_line_bytes, position
     with file.open() as handle:
@@ -193,12 +195,13 @@ def read_transcript(
 
 
 def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -> Piece:
-    if not is_final and reader.open_offset is not None:
-        end = reader.open_offset
+    context, waits = reader.context, reader.waits_from()
+    if not is_final and waits is not None:
+        end, context = waits
     taken = reader.take(end)
     defects = [defect_line(path, each) for each in taken.unreadable]
     content = b"".join((*defects, *otlp_lines(reader.program, taken.records)))
-    return Piece(content, end, taken.lines)
+    return Piece(content, taken.lines, end, dict(context))
 
 
 def older_relatives(

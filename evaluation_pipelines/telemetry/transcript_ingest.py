@@ -123,13 +123,12 @@ class TranscriptIngest:
         with file.open() as handle:
             goes_on = known is not None and _continues(handle, file, known)
             position, text = (known.position, known.context) if known and goes_on else (0, "{}")
-            context = msgspec.json.decode(text)
             pieces = read_transcript(
                 file,
                 self.stores.settings,
                 position,
                 known_ids=copied_ids(older_relatives(file, heads)),
-                context=context,
+                context=msgspec.json.decode(text),
                 is_final=rests,
             )
             for piece in pieces:
@@ -149,7 +148,7 @@ class TranscriptIngest:
                     is_open=not rests and piece.end < file.size_bytes,
                     first_id=head.first_id,
                     first_time=head.first_time,
-                    context=msgspec.json.encode(context).decode(),
+                    context=msgspec.json.encode(piece.context).decode(),
                 )
                 if sum(map(len, self._written)) >= _COMMITTED_BYTES:
                     self._commit(writer)

@@ -18,22 +18,34 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 
-# Seen by the model that the programs talked to: of request n it counts 100 + n input tokens,
-# 1,000 n from the cache, 50 into the cache and 20 + n output tokens. Requests for titles and
-# summaries are in no transcript.
+# Seen by the model that the programs talked to: of request n Claude Code counts 100 + n input
+# tokens, 1,000 n from the cache, 50 into it and 20 + n output tokens, Codex the same without the
+# 50. Requests for titles and summaries are in no transcript.
+# Capture: session, requests, the sum of their n, prompts, calls (all, ok, failed, refused).
 SESSIONS = {
-    # Requests 1, 6, 7, 11, 13-18, 22, 34: n sums up to 174. Calls: Bash ok, exit code 3, and 1 of
-    # a search; Read ok and of no file; Edit; Task; Read of the sub-agent; Write was refused.
+    # Requests 1, 6, 7, 11, 13-18, 22, 34. Calls: Bash ok, exit code 3, and 1 of a search; Read ok
+    # and of no file; Edit; Task; Read of the sub-agent; Write was refused.
     "claude_code/2.0.76": ("2867e27e-1a35-4e66-bb36-793c55c734fe", 12, 174, 3, (8, 6, 2, 1)),
     # Requests 1 to 11 and 14.
     "claude_code/2.1.150": ("21f14f16-79e3-48d4-aa6f-d5ae28708feb", 12, 80, 3, (8, 6, 2, 1)),
     # Requests 1 to 12 and 16: the sub-agent ran in the background, its end was told to the model.
     "claude_code/2.1.332": ("638ed1d5-349d-4780-a09c-85c04afec20e", 13, 94, 3, (8, 6, 2, 1)),
+    # Requests 1 to 7. Shell: ok, exit code 3, 1 of a search, two `cat`, one of no file; a patch and
+    # a plan.
+    "codex/0.58.0": ("01a226bd-fca7-7790-9814-eb8335f373af", 7, 28, 1, (7, 5, 2, 0)),
+    # Requests 1 to 8.
+    "codex/0.104.0": ("01a226bd-ef6c-7992-b335-5ca81d4f991f", 8, 36, 2, (7, 5, 2, 0)),
+    # The same. This version knows no plan for this model.
+    "codex/0.171.0": ("01a226bd-df9c-7253-8ce5-bdd2d9cbce38", 8, 36, 2, (7, 4, 3, 0)),
 }
+CALLS = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
+WRITTEN = {"claude_code": 50, "codex": 0}
 FORKS = {
     "claude_code/2.0.76": ("ea7cf16a-0c49-4984-8abb-a070ab99610c", 26),
     "claude_code/2.1.150": ("7aadf2ba-ea34-4cef-876c-0f4ca5fdc613", 12),
     "claude_code/2.1.332": ("95e1c018-c0d9-42d9-b43f-9f77b8922bdb", 13),
+    "codex/0.104.0": ("01a226bf-1ea0-7803-9c43-d190b1f12c9d", 1),
+    "codex/0.171.0": ("01a226be-cc10-7692-bc17-969f660a672f", 1),
 }
 HOMES = {each.source_cli: each.home for each in PROGRAMS}
 
@@ -78,14 +90,15 @@ def test_a_session_has_what_its_model_saw(workplace: Workplace, capture: str) ->
     assert row["input_tokens"] == 100 * requests + numbers
     assert row["output_tokens"] == 20 * requests + numbers
     assert row["cache_read_tokens"] == 1000 * numbers
-    assert row["cache_creation_tokens"] == 50 * requests
+    assert row["cache_creation_tokens"] == WRITTEN[row["source_cli"]] * requests
     # Dollars per million tokens, of 50 into the cache 30 for five minutes and 20 for an hour.
-    price = 3 * row["input_tokens"] + 15 * row["output_tokens"] + 0.3 * row["cache_read_tokens"]
-    price += requests * (3.75 * 30 + 6 * 20)
+    rates = (3, 15, 0.3) if row["source_cli"] == "claude_code" else (1.25, 10, 0.125)
+    counts = [row[f"{name}_tokens"] for name in ("input", "output", "cache_read")]
+    price = sum(rate * count for rate, count in zip(rates, counts, strict=True))
+    price += requests * (3.75 * 30 + 6 * 20) if WRITTEN[row["source_cli"]] else 0
     assert row["cost_usd"] == pytest.approx(price / 1e6)
     assert row["prompts"] == prompts
-    counts = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
-    assert tuple(row[name] for name in counts) == calls
+    assert tuple(row[name] for name in CALLS) == calls
     assert row["service_version"] == capture.partition("/")[2]
     assert (row["branch"], row["source_cli"]) == ("master", capture.partition("/")[0])
 
@@ -111,12 +124,13 @@ def test_a_growing_transcript_is_read_once(
     workplace: Workplace, capture: str, tmp_path: Path
 ) -> None:
     home = put(capture)
-    for fork in home.rglob(f"{FORKS[capture][0]}.jsonl"):
-        fork.unlink()
+    if capture in FORKS:
+        for fork in home.rglob(f"*{FORKS[capture][0]}.jsonl"):
+            fork.unlink()
     with open_workplace(tmp_path / "at once") as other:
         read(other)
         expected, lines = facts(other), TranscriptReads(other.ledger).lines()
-    (path,) = home.rglob(f"{SESSIONS[capture][0]}.jsonl")
+    (path,) = home.rglob(f"*{SESSIONS[capture][0]}.jsonl")
     content = path.read_bytes()
     path.write_bytes(b"")
     for end in range(0, len(content) + 997, 997):  # most ends are within a line
@@ -232,9 +246,8 @@ def test_a_session_in_telemetry_and_transcripts_counts_once(
     shutil.copytree(capture / "projects", Path(os.environ["HOME"]) / ".claude" / "projects")
     read(workplace)
     both = session(workplace, session_id)
-    counts = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
-    assert tuple(telemetry[name] for name in counts) == only_telemetry
-    assert tuple(both[name] for name in counts) == calls
+    assert tuple(telemetry[name] for name in CALLS) == only_telemetry
+    assert tuple(both[name] for name in CALLS) == calls
     assert both["api_requests"] == requests
     for name in ("prompts", "total_tokens", "cost_usd", "api_ms", "missing_events"):
         assert both[name] == telemetry[name]

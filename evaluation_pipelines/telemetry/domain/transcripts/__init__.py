@@ -9,6 +9,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.claude_code import (
     claude_code_head,
     claude_code_session,
 )
+from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript, codex_head
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     TRANSCRIPT,
     LineKind,
@@ -71,6 +72,15 @@ PROGRAMS = (
         home=".claude",
         patterns=("projects/*.jsonl",),
         top=2,
+    ),
+    TranscriptProgram(
+        reader=CodexTranscript,
+        head=codex_head,
+        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
+        variable="CODEX_HOME",
+        home=".codex",
+        patterns=("sessions/*rollout-*.jsonl", "archived_sessions/*rollout-*.jsonl"),
+        top=4,
     ),
 )
 

@@ -155,13 +155,13 @@ class ClaudeCodeTranscript(Transcript):
     program: ClassVar[str] = "claude_code"
     _reply: _Reply | None = None
 
-    @property
-    def open_offset(self) -> int | None:
-        """Offset of the first message with a call without result, or without an end."""
-        opened = [each.offset for each in self._calls.values()]
-        if self._reply is not None and not self._reply.has_ended:
-            opened.append(self._reply.offset)
-        return min(opened, default=None)
+    def waits_from(self) -> tuple[int, dict[str, Any]] | None:
+        """Return offset and context of the first message without its end, or a call's result."""
+        first = Transcript.waits_from(self)
+        reply = self._reply
+        if reply is None or reply.has_ended or (first is not None and first[0] < reply.offset):
+            return first
+        return reply.offset, self.context
 
     def finish(self, *, is_final: bool) -> None:
         """End the last message, if all of it is there."""
@@ -252,7 +252,7 @@ class ClaudeCodeTranscript(Transcript):
                 if self.keeps_texts:
                     reply.texts.append(_STRING.decode(block.text))
             elif block.type == "tool_use" and block.id is not None:
-                self._calls[block.id] = self._call(block, reply.offset)
+                self._open(block.id, self._call(block, reply.offset))
 
     def _call(self, block: _Block, offset: int) -> Call:
         tool = block.name or ""
@@ -308,7 +308,7 @@ class ClaudeCodeTranscript(Transcript):
     def _read_result(
         self, entry: _Line, place: Place, block: _Block, offset: int, *, is_alone: bool
     ) -> None:
-        call = self._calls.pop(block.tool_use_id or "", None)
+        call = self._close(block.tool_use_id, offset)
         content = _first_words(block.content) if block.is_error else ""
         is_refused = entry.tool_denial_kind is not None or bool(_REFUSED.match(content))
         code = EXIT_CODE.match(content)

@@ -147,7 +147,7 @@ def decode(decoder: msgspec.json.Decoder[Any], line: bytes) -> Any:
 
 @dataclass(slots=True)
 class Call:
-    """A tool call without its result so far."""
+    """A tool call, with the context before its line, and the offset of its result."""
 
     name: str
     tool_class: str
@@ -155,6 +155,9 @@ class Call:
     command: str | None
     parameters: str | None
     offset: int
+    namespace: str | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    result_offset: int | None = None
 
 
 @dataclass(slots=True)
@@ -205,10 +208,31 @@ class Transcript:
     def finish(self, *, is_final: bool) -> None:
         """Make records of messages that have ended, and of all others if the file is final."""
 
-    @property
-    def open_offset(self) -> int | None:
-        """Offset of the first line that later lines complete, None without one."""
-        return min((each.offset for each in self._calls.values()), default=None)
+    def waits_from(self) -> tuple[int, dict[str, Any]] | None:
+        """Return offset and context of the first line that later lines complete, if any.
+
+        A call with a result after that line is read again with it.
+        """
+        first: Call | None = None
+        for call in sorted(self._calls.values(), key=lambda each: -each.offset):
+            is_open = call.result_offset is None
+            if is_open or (first is not None and (call.result_offset or 0) >= first.offset):
+                first = call
+        return None if first is None else (first.offset, first.context)
+
+    def _open(self, call_id: str, call: Call) -> None:
+        call.context = dict(self.context)
+        self._calls[call_id] = call
+
+    def _close(self, call_id: str | None, offset: int) -> Call | None:
+        """Return the call of a result, None for an unknown call or a second result."""
+        call = self._calls.get(call_id or "")
+        if call is None or call.result_offset is not None:
+            return None
+        call.result_offset = offset
+        if all(each.result_offset is not None for each in self._calls.values()):
+            self._calls.clear()
+        return call
 
     def take(self, end: int) -> Taken:
         """Return the result of the lines before ``end``, and forget it."""
