@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -149,8 +149,8 @@ LOG = logging.getLogger("evaluation_pipelines.service.events")
 _POLL_S = 0.5
 _DELIVERY_S, _DELIVERY_STEPS = 2.0, 20
 _PAGE = 1000
-_MAX_PENDING = 1000
-"""Events that wait in memory for a listener; one that is slower reads on from the ledger."""
+_MOST_RECENT = 1000
+"""Events in memory, for all listeners; one that is slower reads on from the ledger."""
 
 
 Waiting: TypeAlias = Callable[[], Collection[SessionKey]]
@@ -165,39 +165,23 @@ class _Message:
     text: str
     may_be_withheld: bool
 
-
-@dataclass(slots=True)
-class _Listener:
-    """One listener: the last event it got, and those that wait for it unless it is behind."""
-
-    channel: Channel
-    position: int
-    is_behind: bool
-    waiting: Waiting
-    pending: deque[_Message] = field(default_factory=deque)
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def offer(self, message: _Message) -> None:
-        event = message.event
-        # A listener may come with an event that this poller has not read yet.
-        is_new = event.event_id > self.position
-        if is_new and not self.is_behind and self.channel.includes(event):
-            self.pending.append(message)
-            if len(self.pending) > _MAX_PENDING:
-                self.pending.clear()
-                self.is_behind = True
-            self.wake.set()
-
-    async def text(self, message: _Message) -> str | None:
-        """Return the text for this listener, without what is withheld from it; ``None`` if all."""
-        if self.channel.hides_people and _names_person(message.event):
+    async def shown(self, channel: Channel, waiting: Waiting) -> str | None:
+        """Return the text for a listener, without what is withheld from it; ``None`` if all."""
+        if channel.hides_people and _names_person(self.event):
             return None
-        if not message.may_be_withheld:  # the usual case: the same text for all
-            return message.text
-        waiting = await asyncio.to_thread(self.waiting)
-        if is_withheld(message.event, waiting):
-            return withheld_text(message.event, waiting)
-        return message.text
+        if not self.may_be_withheld:  # the usual case: the same text for all
+            return self.text
+        theirs = await asyncio.to_thread(waiting)
+        if is_withheld(self.event, theirs):
+            return withheld_text(self.event, theirs)
+        return self.text
+
+
+@dataclass(slots=True, eq=False)
+class _Listener:
+    """A listener, and the id of the last event it has passed."""
+
+    position: int
 
 
 class EventHub:
@@ -209,9 +193,11 @@ class EventHub:
         self._events = ServiceEvents(ledger)
         self._waiting = waiting
         self._poll_seconds = poll_seconds
-        self._position = 0
+        self._position = self._recent_after = 0
+        self._recent = deque[_Message]()
         self._listeners: list[_Listener] = []
         self._is_started = asyncio.Event()
+        self._news = asyncio.Condition()
 
     @property
     def listeners(self) -> int:
@@ -233,7 +219,7 @@ class EventHub:
         newest = await asyncio.to_thread(self._events.newest_id)
         for _ in range(_DELIVERY_STEPS):
             await asyncio.sleep(_DELIVERY_S / _DELIVERY_STEPS)
-            if self._position >= newest and not any(each.pending for each in self._listeners):
+            if all(each.position >= newest for each in self._listeners):
                 return
 
     async def messages(
@@ -246,24 +232,20 @@ class EventHub:
         ``waiting`` are withheld.
         """
         await self._is_started.wait()
-        is_behind = after is not None
-        start = self._position if after is None else after
-        listener = _Listener(channel, start, is_behind, waiting)
+        listener = _Listener(self._position if after is None else after)
         self._listeners.append(listener)
         try:
             if after is not None and (oldest := await self._first_kept(after)) is not None:
                 yield missed_text(oldest)
             while True:
-                async for text in self._read_on(listener):
-                    yield text
-                while listener.pending:
-                    message = listener.pending.popleft()
+                async with self._news:
+                    await self._news.wait_for(lambda: self._position > listener.position)
+                messages, until = await self._after(listener.position, channel)
+                for message in messages:
                     listener.position = message.event.event_id
-                    if (shown := await listener.text(message)) is not None:
-                        yield shown
-                if not listener.is_behind:
-                    listener.wake.clear()
-                    await listener.wake.wait()
+                    if (text := await message.shown(channel, waiting)) is not None:
+                        yield text
+                listener.position = until
         finally:
             self._listeners.remove(listener)
 
@@ -275,26 +257,15 @@ class EventHub:
         is_missing = await asyncio.to_thread(self._events.is_missing_any, after, oldest)
         return oldest if is_missing else None
 
-    async def _read_on(self, listener: _Listener) -> AsyncIterator[str]:
-        """Yield events from the ledger until the listener is where the poller is."""
-        while listener.is_behind:
-            until = self._position
-            read = partial(
-                self._events.after,
-                listener.position,
-                *listener.channel.conditions,
-                limit=_PAGE,
-                until=until,
-            )
-            page = await asyncio.to_thread(read)
-            for message in await self._messages(page):
-                listener.position = message.event.event_id
-                if (text := await listener.text(message)) is not None:
-                    yield text
-            if len(page) < _PAGE:
-                listener.position = max(listener.position, until)
-                # No await in between: the poller offers the next event only after this.
-                listener.is_behind = self._position != until
+    async def _after(self, position: int, channel: Channel) -> tuple[Sequence[_Message], int]:
+        """Return the next messages of a channel, and the event up to which these are all."""
+        until = self._position
+        if position >= self._recent_after:
+            recent = (each for each in self._recent if each.event.event_id > position)
+            return [each for each in recent if channel.includes(each.event)], until
+        read = partial(self._events.after, position, *channel.conditions, limit=_PAGE, until=until)
+        page = await asyncio.to_thread(read)
+        return await self._messages(page), until if len(page) < _PAGE else page[-1].event_id
 
     async def _messages(self, page: Sequence[ServiceEvent]) -> list[_Message]:
         """Return the messages of events; who may see which scores is read once for all."""
@@ -315,16 +286,18 @@ class EventHub:
 
     async def _poll(self) -> None:
         if not self._is_started.is_set():
-            self._position = await asyncio.to_thread(self._events.newest_id)
+            self._position = self._recent_after = await asyncio.to_thread(self._events.newest_id)
             self._is_started.set()
         while True:
             read = partial(self._events.after, self._position, limit=_PAGE)
             page = await asyncio.to_thread(read)
-            messages = await self._messages(page if self._listeners else [])
-            # No await from here on: a listener that joins meanwhile starts before this page.
-            for message in messages:
-                for listener in self._listeners:
-                    listener.offer(message)
+            messages = await self._messages(page)
+            # No await in between: all events up to the position are in memory, and none beyond it.
+            self._recent.extend(messages)
+            while len(self._recent) > _MOST_RECENT:
+                self._recent_after = self._recent.popleft().event.event_id
             self._position = page[-1].event_id if page else self._position
+            async with self._news:
+                self._news.notify_all()
             if len(page) < _PAGE:
                 return

@@ -317,7 +317,7 @@ def test_events_of_another_process_arrive_once_and_in_order(
 def test_a_listener_that_is_too_slow_reads_on_from_the_ledger(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_events, "_MAX_PENDING", 5)
+    monkeypatch.setattr(service_events, "_MOST_RECENT", 5)
     monkeypatch.setattr(service_events, "_PAGE", 7)
     channel, seen = parse_channel("sessions", None), list[int]()
 
