@@ -89,7 +89,8 @@ errors as (
     from event_texts_landed
     where
         event_id in (
-            select error_event_id from agent_events where error_event_id is not null
+            select error_event_id from agent_events
+            where error_event_id is not null
         )
     group by event_id
 )

@@ -1,6 +1,7 @@
 -- Grain: one row per session: an organization and a session id that sent events of its own.
 -- Reads: agent_events, of one date or of several: each date by itself.
--- A don or doff is no event of its own: it says whose work the others were. An evaluation came from outside.
+-- A don or doff is no event of its own: it says whose work the others were. An evaluation came
+-- from outside.
 select
     row_number() over (
         order by
