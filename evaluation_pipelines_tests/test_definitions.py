@@ -44,7 +44,7 @@ def test_tables_show_their_columns_and_one_partition_for_each_utc_day_up_to_toda
                 (each.name, str(each.dtype), each.description) for each in table.columns
             ]
             shown += 1
-    assert shown == 21
+    assert shown == 22
 
 
 @pytest.mark.parametrize(("model", "warnings"), [("", 1), ("judge-1", 0)])

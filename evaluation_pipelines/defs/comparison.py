@@ -24,6 +24,8 @@ from evaluation_pipelines.comparison.compare_models import (
 )
 from evaluation_pipelines.comparison.domain.checks import CHECKS
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.prediction import HEADINGS, lines
+from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.defs.automation import (
     SESSION_DATES,
     WHEN_DATE_CHANGED,
@@ -88,7 +90,9 @@ from evaluation_pipelines.schemas import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
+    OUTCOME_PREDICTIONS,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
     Table,
 )
 from evaluation_pipelines.storage.daily_table import BuiltPartition
@@ -216,6 +220,28 @@ def _table(found: MissingToolCounts) -> str:
         for row in most_named(found.tools).head(_TOOLS_SHOWN).to_dicts()
     ]
     return markdown_table(_COLUMNS, rows)
+
+
+@dg.asset(
+    deps=[SESSION_OUTCOMES.name, "commit_outcomes", SESSION_EVALUATIONS.name, JUDGE_SCORES.name],
+    description=f"{OUTCOME_PREDICTIONS.grain.capitalize()}",
+    group_name="comparison",
+    kinds={"polars", "parquet"},
+    owners=["team:evaluation"],
+    code_version="1",
+    metadata={"dagster/column_schema": column_schema(OUTCOME_PREDICTIONS)},
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def outcome_predictions(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """Which scores predict what happened, with verdicts that change at planned looks."""
+    found = write_predictions(stores, datetime.now(UTC))
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": found.height,
+            "verdicts": dg.MetadataValue.md(markdown_table(HEADINGS, lines(found)[:_TOOLS_SHOWN])),
+            "path": dg.MetadataValue.path(stores.lake.folder_name(OUTCOME_PREDICTIONS)),
+        }
+    )
 
 
 TABLES = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)

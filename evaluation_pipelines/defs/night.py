@@ -35,6 +35,7 @@ ASSETS = (
     "agent_scores",
     "masque_lift",
     "missing_tools",
+    "outcome_predictions",
     "judge_changes",
     "judge_anchors",
     "model_comparison",

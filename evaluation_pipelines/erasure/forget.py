@@ -17,6 +17,7 @@ import polars as pl
 import yaml
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
+from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_traces
 from evaluation_pipelines.erasure.ledger_rows import Erasure, Erasures, add_rows, erase_ledger_rows
@@ -51,6 +52,7 @@ from evaluation_pipelines.schemas import (
     MASQUE_LIFT,
     MISSING_TOOLS,
     MODEL_COMPARISON,
+    OUTCOME_PREDICTIONS,
     REPUTATION_SCORES,
     Table,
 )
@@ -67,6 +69,7 @@ _MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
     (MASQUE_LIFT, write_masque_lift),
     (JUDGE_CHANGES, write_judge_changes),
     (MISSING_TOOLS, lambda stores, now: write_missing_tools(stores, last_period(now))),
+    (OUTCOME_PREDICTIONS, lambda stores, now: write_predictions(stores, now, again=True)),
 )
 """Tables without partitions, and what makes each again."""
 

@@ -27,6 +27,7 @@ from evaluation_pipelines.schemas.reports import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
+    OUTCOME_PREDICTIONS,
 )
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
@@ -86,6 +87,7 @@ TABLES = (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
+    OUTCOME_PREDICTIONS,
     REPUTATION_EVENTS,
     AGENT_EVALUATIONS,
     EXTERNAL_SIGNALS,
@@ -124,6 +126,7 @@ __all__ = [
     "MODEL_COMPARISON_PAIRS",
     "MODEL_REGRESSIONS",
     "OUTCOME_KINDS",
+    "OUTCOME_PREDICTIONS",
     "OVERRIDES",
     "QUARANTINE",
     "RANKED_PERFORMANCE",

@@ -240,6 +240,35 @@ def _of(measure: str, meaning: str) -> tuple[Column, ...]:
     )
 
 
+OUTCOME_PREDICTIONS = Table(
+    name="outcome_predictions",
+    grain="one row per organization, score and outcome: does the score predict the outcome?",
+    key=("organization_id", "score", "outcome"),
+    order=("organization_id", "outcome", "score"),
+    columns=columns(
+        ("organization_id", pl.String, "organization"),
+        ("score", pl.String, "effective, judge, composite, a dimension, a criterion or no tag"),
+        ("outcome", pl.String, "outcome of the session, a good one is predicted"),
+        ("family", pl.String, "primary, other, or agreement with what the transcript shows"),
+        ("auc", pl.Float64, "mean of people's share of pairs in order, 0-1, null: too few"),
+        ("auc_low", pl.Float64, "lower end, corrected for all tests of its family and look"),
+        ("auc_high", pl.Float64, "upper end"),
+        ("verdict", pl.String, "word of the verdict, null for an agreement"),
+        ("people", pl.Int64, "people with 4 pairs or more"),
+        ("left_out", pl.Int64, "people with one class of the outcome only, or fewer pairs"),
+        ("units", pl.Int64, "sessions, or all of one pull request, in these pairs"),
+        ("rarer", pl.Int64, "units of the rarer class, half of them for shares"),
+        ("people_needed", pl.Int64, "people like these that would settle an AUC of 0.70"),
+        ("sessions", pl.Int64, "sessions of the organization"),
+        ("with_outcome", pl.Int64, "those with this outcome"),
+        ("young", pl.Int64, "those younger than the horizon"),
+        ("score_with", pl.Float64, "mean effective score of those with the outcome"),
+        ("score_without", pl.Float64, "mean effective score of the others"),
+        ("look", pl.Int64, "number of the look at this outcome: each spends a part of 5%"),
+        ("computed_at", UTC_TIME, "when the look was made"),
+    ),
+)
+
 MASQUE_LIFT = Table(
     name="masque_lift",
     grain="one row per masque and kind of task: its clean sessions against the baseline",

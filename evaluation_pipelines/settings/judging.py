@@ -318,6 +318,11 @@ class ComparisonSettings(SettingsSection):
         ge=2,
         description="sessions on each side before a masque is compared with the baseline",
     )
+    primary_outcome: str = Field(
+        default="merged",
+        description="outcome that effective score, judge and composite are tested against first. "
+        "Set it before you look: docs/judging.md",
+    )
     comparison_margin: float = Field(
         default=5.0,
         gt=0,

@@ -9,7 +9,7 @@ import numpy as np
 from evaluation_pipelines.comparison.domain.outcomes import share_difference
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.prediction import (
-    TELLS,
+    PREDICTS,
     WRONG_WAY,
     Prediction,
     Units,
@@ -170,8 +170,10 @@ def told(nights: Nights, teams: int, seed: int = 2026) -> tuple[Share, Share]:
     random, anything, first = np.random.default_rng(seed), Share(), Share()
     for _ in range(teams):
         found = looks(nights, random)
-        anything.add(is_hit=any(word in {TELLS, WRONG_WAY} for look in found for _, word in look))
-        first.add(is_hit=any(look[0][1] == TELLS for look in found))
+        anything.add(
+            is_hit=any(word in {PREDICTS, WRONG_WAY} for look in found for _, word in look)
+        )
+        first.add(is_hit=any(look[0][1] == PREDICTS for look in found))
     return anything, first
 
 

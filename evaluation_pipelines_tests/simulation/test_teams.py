@@ -56,7 +56,7 @@ def test_intervals_hold_the_truth(variant: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FALSE)
-def test_a_score_that_predicts_nothing_seldom_tells(name: str) -> None:
+def test_a_score_that_predicts_nothing_seldom_gets_a_verdict(name: str) -> None:
     assert is_seldom(told(FALSE[name], 1000)[0])
 
 

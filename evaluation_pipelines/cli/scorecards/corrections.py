@@ -24,8 +24,10 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.comparison.domain.prediction import HEADINGS, lines, notes
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.schemas import OUTCOME_PREDICTIONS
 from evaluation_pipelines.scorecards.blind_reviews import calibration as compute_calibration
 from evaluation_pipelines.scorecards.blind_reviews import profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import (
@@ -198,15 +200,28 @@ def calibration(
         overrides = overrides_with_states(stores, which)
         agreements = compute_calibration(stores, overrides)
         leans = profile_leans(stores, overrides)
+        predictions = stores.lake.read_whole(OUTCOME_PREDICTIONS)
+    if which.organization is not None:
+        predictions = predictions.filter(organization_id=which.organization)
     if form is not OutputFormat.TABLE:
         records = [each.record() for each in agreements]
-        write_rows(records, form, list(AGREEMENT_COLUMNS), leans=[_lean(each) for each in leans])
+        more = {"leans": [_lean(each) for each in leans], "predictions": predictions.to_dicts()}
+        write_rows(records, form, list(AGREEMENT_COLUMNS), **more)
         return
-    if not agreements:
+    if agreements:
+        _print_agreements(agreements, leans)
+    else:
         print_line(
             f"No score{_of_these(which)} is overridden or confirmed yet: see the page /reviews."
         )
-        return
+    for (organization,), rows in predictions.group_by("organization_id", maintain_order=True):
+        title = f"\nWhich scores predict what happened: {one_line(str(organization))}"
+        print_table(title, HEADINGS, lines(rows), essential=5)
+        for each in notes(rows):
+            print_line(one_line(each))
+
+
+def _print_agreements(agreements: Sequence[Agreement], leans: Sequence[Lean]) -> None:
     columns = ("profile", "sample", "n #", "off by > 10", "bias", "mean error", "Spearman", "kappa")
     rows = [_agreement_line(each) for each in agreements]
     print_table(

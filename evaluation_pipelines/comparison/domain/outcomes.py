@@ -140,7 +140,9 @@ def outcome_values(
         has_row = pl.lit(value=True)
     deadline = start + rule.horizon
     is_known = has_row & (pl.col("read_at") >= deadline)
+    is_timeless = happened.is_null() & (pl.col("value") > 0)  # it happened, at an unknown time
     by_then = (happened <= deadline).fill_null(value=False).cast(pl.Float64)
+    by_then = pl.when(~is_timeless.fill_null(value=False)).then(by_then)
     value = by_then if rule.days and not rule.is_share else pl.col("value")
     is_within = pl.lit(value=False)
     if not (rule.is_inside or rule.is_of_merged or of_all):

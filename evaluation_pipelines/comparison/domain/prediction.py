@@ -9,11 +9,14 @@ together is above 0.5 if people differ in both, even if nothing predicts within 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from evaluation_pipelines.comparison.domain.gate import level_of
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, POWER, weighted_holm
+from evaluation_pipelines.formatting import interval, number, points, whole
 from evaluation_pipelines.numerics.estimates import (
     Codes,
     Estimate,
@@ -41,7 +44,7 @@ GOOD_AUC = 0.70
 
 _PAIRS_AT_ONCE = 4_000_000
 
-TELLS, WRONG_WAY = "tells", "tells the wrong way"
+PREDICTS, WRONG_WAY = "predicts", "predicts the wrong way"
 COIN_LIKE = "no better than a coin, within 5"
 NOT_DECIDED, INDICATION, NOTHING = "not decided", "indication", "too few"
 
@@ -242,15 +245,16 @@ class Verdict:
 def verdicts(found: Sequence[Prediction], is_primary: Sequence[bool], look: int) -> list[Verdict]:
     """Return the verdict of each prediction at a look.
 
-    Half of the look's level is for the primary ones, half for all others, each by Holm's method.
+    Look 0 decides nothing. Half of a look's level is for the primary ones, half for all others,
+    each by Holm's method.
 
     Args:
         found: Predictions, tested together.
         is_primary: Which have a main score and the outcome set beforehand.
         look: Number of the look, from 1.
     """
-    half, levels = level_of(look) / 2, dict[int, float]()
-    for family in (True, False):
+    half, levels = level_of(look) / 2 if look else 0.0, dict[int, float]()
+    for family in (True, False) if look else ():
         places = [
             place
             for place, (each, primary) in enumerate(zip(found, is_primary, strict=True))
@@ -270,7 +274,7 @@ def _verdict(found: Prediction, level: float | None) -> Verdict:
     shown = found.interval(level)
     low, high = shown.low or 0.0, shown.high or 0.0
     if low > COIN:
-        word = TELLS
+        word = PREDICTS
     elif high < COIN:
         word = WRONG_WAY
     elif low >= COIN - EQUIVALENT and high <= COIN + EQUIVALENT:
@@ -278,3 +282,66 @@ def _verdict(found: Prediction, level: float | None) -> Verdict:
     else:
         word = NOT_DECIDED
     return Verdict(word, level, shown)
+
+
+PRIMARY, OTHER, AGREEMENT = "primary", "other", "agreement"
+"""Families of predictions: the main scores by the outcome set beforehand, all others, and
+agreement of a score with an outcome in the transcript."""
+
+HEADINGS = ("Score", "Outcome", "AUC #", "Interval", "Verdict")
+
+
+def lines(rows: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Return the HEADINGS of OUTCOME_PREDICTIONS, the primary family first, agreements last."""
+    order = pl.col("family").replace_strict({PRIMARY: 0, OTHER: 1, AGREEMENT: 2})
+    distance = (pl.col("auc") - COIN).abs().fill_null(-1)
+    ordered = rows.sort(order, distance, "outcome", "score", descending=[False, True, False, False])
+    return [_line(row) for row in ordered.iter_rows(named=True)]
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    auc, low, high = (
+        number(None if each is None else 100 * each, 0)
+        for each in (row["auc"], row["auc_low"], row["auc_high"])
+    )
+    return row["score"], row["outcome"], auc, interval(low, high), _words(row)
+
+
+def _words(row: dict[str, Any]) -> str:
+    facts = f"{whole(row['people'])} people, {whole(row['rarer'])} of the rarer class"
+    if row["family"] == AGREEMENT:
+        return "agreement with the transcript"
+    if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
+        return str(row["verdict"])
+    if row["people_needed"] is None:
+        return f"{row['verdict']}: {facts}"
+    settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"
+    return f"{row['verdict']}: {facts}, {settle}"
+
+
+def notes(rows: pl.DataFrame) -> list[str]:
+    """Return what must be read with OUTCOME_PREDICTIONS of an organization."""
+    if rows.is_empty():
+        return ["No session has an outcome after its end yet, or no two of a person differ in it."]
+    row = rows.sort(pl.col("family") != PRIMARY, "outcome", "score").row(0, named=True)
+    every = row["people"] + row["left_out"]
+    young = f"{whole(row['young'])} sessions are younger than the horizon and do not count yet."
+    with_, without = points(row["score_with"]), points(row["score_without"])
+    known = f"{whole(row['with_outcome'])} of {whole(row['sessions'])}"
+    return [
+        (
+            f"Only {known} sessions have the outcome {row['outcome']}. Those without have a mean "
+            f"score of {without} against {with_}."
+        ),
+        *([young] if row["young"] else []),
+        f"{whole(row['people'])} of {whole(every)} people had both outcomes: it is about them.",
+        (
+            "People saw these scores and may have merged by them. The judge may have read signs of "
+            "the outcome. Not decided is not equal."
+        ),
+        (
+            "AUC: of two sessions of a person, how often the better outcome has the higher score, "
+            "50 is a coin. Intervals are corrected for all verdicts. "
+            f"Look {row['look']}: verdicts change when the rarer outcome has doubled."
+        ),
+    ]

@@ -40,7 +40,7 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
     SESSION_SCORES,
 )
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.times import to_us
+from evaluation_pipelines.times import from_us, to_us
 
 Phase: TypeAlias = Literal["analyzing_methodology", "identifying_missing_tools"]
 
@@ -489,6 +489,12 @@ class RubricTexts:
             with writing(self._engine) as connection:
                 insert = insert_into(connection, RUBRIC_TEXTS).values(rows)
                 connection.execute(insert.on_conflict_do_nothing())
+
+    def first_used(self) -> dict[str, datetime]:
+        """Return when each prompt hash was first seen."""
+        query = sa.select(_TEXT.prompt_hash, _TEXT.first_used_at_us)
+        with reading(self._engine) as connection:
+            return {row[0]: from_us(row[1]) for row in connection.execute(query)}
 
     def find(self, prompt_hash: str) -> Rubric | None:
         """Return the rubric with a prompt hash; ``None`` if the ledger does not have it."""

@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
+from evaluation_pipelines.comparison.domain.prediction import HEADINGS, lines, notes
 from evaluation_pipelines.formatting import (
     csv_text,
     interval,
@@ -48,7 +49,7 @@ from evaluation_pipelines.reporting.domain.charts import (
     line_chart,
     score_ends,
 )
-from evaluation_pipelines.schemas import DEMO_JUDGE
+from evaluation_pipelines.schemas import DEMO_JUDGE, OUTCOME_PREDICTIONS
 from evaluation_pipelines.scorecards.blind_reviews import calibration, profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import (
     AGREEMENT_COLUMNS,
@@ -61,6 +62,9 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+
+_PREDICTIONS = 30
+"""Predictions that the page shows: the primary ones, then those farthest from a coin."""
 
 AUDIT = "audit"
 """The sample that is drawn at random; scores that people chose to correct are no measure."""
@@ -365,6 +369,7 @@ def judge(visit: Visitor) -> HTMLResponse:
         lines=lines,
         is_measured=any(not each.lacks for each in lines),
         changes=_changes(visit),
+        **_predictions(visit),
         recent=_recent(visit),
         csv_url=visit.frame.url("/operations/judge.csv"),
     )
@@ -391,6 +396,20 @@ def judge_csv(visit: Visitor) -> Response:
     found = calibration(visit.stores, _overrides(visit))
     rows = pl.DataFrame([each.record() for each in found], AGREEMENT_COLUMNS, orient="row")
     return download("judge.csv", csv_text(rows))
+
+
+def _predictions(visit: Visit) -> dict[str, Any]:
+    """Return which scores predict what happened, for the template: a table per organization."""
+    rows = visit.stores.lake.read_whole(OUTCOME_PREDICTIONS)
+    if visit.organization is not None:
+        rows = rows.filter(organization_id=visit.organization)
+    parts = rows.partition_by("organization_id", maintain_order=True)
+    return {
+        "prediction_headings": HEADINGS,
+        "predictions": [
+            (each["organization_id"][0], lines(each)[:_PREDICTIONS], notes(each)) for each in parts
+        ],
+    }
 
 
 def _overrides(visit: Visit) -> pl.DataFrame:

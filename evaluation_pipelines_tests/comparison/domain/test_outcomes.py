@@ -78,6 +78,7 @@ MERGED = row("merged", 1, 2, 40)
         ("merged", [row("merged", 1, 2, 13)], None, True),  # early, but read before the horizon
         ("merged", [row("merged", 1, 15, 20)], 0, False),  # too late
         ("merged", [row("merged", 0, None, 15)], 0, False),
+        ("merged", [row("merged", 1, None, 15)], None, False),  # at an unknown time
         ("merged", [row("merged", 0, None, 13)], None, True),
         ("merged", [row("merged", 1, -0.1, 15)], None, False),  # within the session
         ("merged", [row("merged", 0, None, 15), row("merged", 1, 3, 15, reference="b")], 1, False),

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.storage.lock import held
+from evaluation_pipelines_tests.comparison.test_prediction import fill
+from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, A2, answering, path_of
 from evaluation_pipelines_tests.service.clients import Service, form_token
@@ -17,6 +20,7 @@ from evaluation_pipelines_tests.service.pages.hostile import KEY, payload
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
 )
+from evaluation_pipelines_tests.workplace import NOW
 
 A1_PAGE = f"/sessions/{quote(A1, safe='')}"
 BOOKS = "/operations/books/2026-06-01"
@@ -262,6 +266,26 @@ def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> Non
         of_acme = service.browser(service.key(Role.READER, "acme"))
         for page in (A1_PAGE, BOOKS):  # a run is about all organizations
             assert "runs.example" not in of_acme.get(page).text
+
+
+def test_the_judge_page_and_the_terminal_show_which_scores_predict(
+    service: Service, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(service.workplace, 36, young=6)
+    write_predictions(service.workplace.stores, NOW)
+
+    page = service.browser().get("/operations/judge").text
+    section = page.partition("Which scores predict what happened")[2].partition("</ul>")[0]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    # An AUC of 5.5 / 6, as in the tests of the table.
+    assert cells[:3] == ["composite", "merged", "92"]
+    assert cells[4] == "predicts"
+    assert "6 sessions are younger than the horizon" in section
+
+    monkeypatch.setenv("EVAL_DATA_DIR", str(service.workplace.settings.data_dir))
+    printed = program("scorecards", "calibration").out
+    assert re.search(r"^composite +merged +92 .* predicts$", printed, re.MULTILINE)
+    assert "6 sessions are younger than the horizon" in printed
 
 
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:

@@ -1,0 +1,129 @@
+"""Predictions over a real lake: looks, scores that came too late, and what is printed."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.prediction import lines, notes
+from evaluation_pipelines.comparison.prediction import write_predictions
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    OUTCOME_PREDICTIONS,
+    SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
+)
+from evaluation_pipelines_tests.builders import at, session
+from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+MONTH_S = 30 * 86_400
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Workplace]:
+    with open_workplace(tmp_path) as opened:
+        yield opened
+
+
+def fill(place: Workplace, number: int, *, flipped: bool = False, young: int = 0) -> None:
+    """Sessions of six people in turn. Every second one of a person is merged.
+
+    The composite of a merged one is above all others of its person, but for the first person.
+    """
+    evaluations, sessions, outcomes = [], [], []
+    for n in range(number):
+        person, is_merged = n % 6, n // 6 % 2 == 0
+        composite = (7.0 if is_merged is not flipped else 3.0) + person / 10 + n / 1000
+        composite = 5.0 if person == 0 else composite
+        scored = evaluation(
+            n, composite * 10, composite=composite, effective_source="composite", judge_total=None
+        )
+        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
+        ended = {"ended_at": at(n + 300), "session_date": DAY}
+        sessions.append(session(**shared, person_id=f"u{person}", repository="r") | ended)
+        evaluations.append(scored)
+        read = 86_400 if n < young else MONTH_S
+        outcome = {
+            "organization_id": "default",
+            "session_key": scored["session_key"],
+            "kind": "merged",
+            "value": float(is_merged),
+            "happened_at": at(n + 86_400) if is_merged else None,
+            "read_at": at(read),
+            "reference": f"c{n}",
+            "session_date": DAY,
+        }
+        outcomes.append(dict.fromkeys(SESSION_OUTCOMES.schema) | outcome)
+    put(place, AGENT_SESSIONS, sessions)
+    put(place, SESSION_EVALUATIONS, evaluations)
+    put(place, SESSION_OUTCOMES, outcomes)
+
+
+def shown(rows: pl.DataFrame, *names: str) -> list[tuple[object, ...]]:
+    return rows.filter(outcome="merged").sort("score").select("score", *names).rows()
+
+
+def test_a_look_is_kept_until_the_rarer_class_has_doubled(place: Workplace) -> None:
+    fill(place, 36, young=6)
+
+    found = write_predictions(place.stores, NOW)
+
+    # Six people of 3 merged and 3 others each, one of them too young: 2 * 3 = 6 pairs. Five of them
+    # have an A of 1 and the first, whose scores are equal, 0.5: the AUC is 5.5 / 6.
+    assert shown(found, "auc", "people", "units", "rarer", "look", "family", "young") == [
+        ("composite", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
+        ("effective", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
+    ]
+    assert {each[4] for each in lines(found)} == {"predicts"}
+    said = " ".join(notes(found))
+    assert "Only 30 of 36 sessions have the outcome merged." in said
+    assert "6 sessions are younger than the horizon" in said
+    assert "6 of 6 people had both outcomes" in said
+
+    # 18 of the rarer class are no further step, whatever they show; 24 are.
+    fill(place, 36, flipped=True)
+    later = NOW + timedelta(days=1)
+    assert write_predictions(place.stores, later).equals(found)
+    # After sessions were erased it is the same look at what is left.
+    erased = write_predictions(place.stores, later, again=True)
+    assert shown(erased, "auc", "look")[0] == ("composite", pytest.approx(0.5 / 6), 1)
+    fill(place, 48, flipped=True)
+    again = write_predictions(place.stores, later)
+    # Five A of 0 and one of 0.5: t = (0.5 - 0.5 / 6) / (0.5 / 6) = 5, p = 0.0041, 5 degrees. The
+    # first look had 0.05 / 2 / 2 / 2 for the first of two tests, the second has 0.05 / 6 / 2 / 2.
+    assert shown(again, "auc", "look", "verdict") == [
+        ("composite", pytest.approx(0.5 / 6), 2, "not decided"),
+        ("effective", pytest.approx(0.5 / 6), 2, "not decided"),
+    ]
+    assert place.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
+
+
+def test_before_the_first_step_nothing_is_decided(place: Workplace) -> None:
+    fill(place, 18)
+
+    found = write_predictions(place.stores, NOW)
+
+    # Each person has 2 and 1: 2 pairs are too few.
+    assert found.is_empty()
+    assert "No session has an outcome" in notes(found)[0]
+    fill(place, 24, young=12)
+    assert write_predictions(place.stores, NOW).is_empty()
+    fill(place, 24)
+    # 12 of the rarer class, 2 and 2 of each person: the first look.
+    assert shown(write_predictions(place.stores, NOW), "look")[0] == ("composite", 1)
+
+
+def test_a_score_that_was_made_after_the_outcome_or_by_a_newer_version_is_left_out(
+    place: Workplace,
+) -> None:
+    fill(place, 36)
+    evaluations = place.lake.select(SESSION_EVALUATIONS)
+    scored = {"automatic_source": "scorecard", "profile_version": 7}
+    put(place, SESSION_EVALUATIONS, [each | scored for each in evaluations.to_dicts()])
+
+    found = write_predictions(place.stores, NOW)
+
+    assert [each[0] for each in shown(found)] == ["composite"]  # version 7 was never registered
