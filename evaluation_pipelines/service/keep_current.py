@@ -42,6 +42,8 @@ _LOOK_EVERY_S = 1.0
 _SHARE_OF_CORE = 0.005
 """Share of a core that polling may use: with very many files it polls less often."""
 
+_LONGEST_PAUSE_S = 10.0
+
 _TRY_LOCK_EVERY_S = 5.0
 _MINUTE_S = 60.0
 _PUBLISH_SHARE = 0.2
@@ -184,16 +186,17 @@ def run(stores: Stores, stopped: Event) -> None:
 def _run(data: CurrentData, hold: Hold, stopped: Event) -> None:
     checked = None
     while not stopped.is_set():
-        began, used = monotonic(), process_time()
+        began = process_time()
         had_work = data.step()
-        used = process_time() - used
+        used = process_time() - began
         if checked is None:
             AlertStore(data.stores.ledger).end(NOT_CURRENT, [KEEP_CURRENT], data.clock())
         if checked is None or monotonic() - checked > _MINUTE_S:
             hold.check()  # notes progress, too
             checked = monotonic()
-        pause_s = monotonic() - began if had_work else used / _SHARE_OF_CORE
-        stopped.wait(max(_LOOK_EVERY_S, pause_s))
+        # Not the time that passed: on a busy machine it would be long twice.
+        pause_s = used if had_work else used / _SHARE_OF_CORE
+        stopped.wait(min(max(_LOOK_EVERY_S, pause_s), _LONGEST_PAUSE_S))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -20,7 +21,7 @@ from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.service.keep_current import CurrentData
 from evaluation_pipelines.service.keeper import is_for_one_person
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.lock import BUILD, KEEP_CURRENT, holders
+from evaluation_pipelines.storage.lock import BUILD, KEEP_CURRENT, held, holders
 from evaluation_pipelines_tests.service.live_service import LiveService
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import session
@@ -49,6 +50,25 @@ def test_a_step_reads_builds_and_publishes_and_the_next_one_finds_nothing(
     assert data.step()
     assert workplace.sessions()["session_id"].sort().to_list() == ["a", "b"]
     assert not Manifest(workplace.ledger).is_published()  # it has just been
+
+
+def test_time_spent_waiting_makes_no_pause_longer(workplace: Workplace) -> None:
+    pauses: list[float | None] = []
+
+    class Slow(CurrentData):
+        def step(self) -> bool:
+            time.sleep(1.1)
+            return True
+
+    class OneRound(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            self.set()
+            return True
+
+    with held(workplace.ledger, KEEP_CURRENT) as hold:
+        keep_current._run(Slow(workplace.stores), hold, OneRound())
+    assert pauses == [1.0]
 
 
 def test_what_cannot_be_published_is_an_alert_until_it_can(
