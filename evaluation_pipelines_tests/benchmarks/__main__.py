@@ -1,9 +1,9 @@
 """``make bench``: the program against its peers, every contestant in a new process.
 
-A run of all parts writes ``results.json``, ``results.md`` and the extract in ``docs/scale.md``;
-some parts are only printed. What is finished is kept: ``--resume`` continues a stopped run. The
-simulations of the statistics take longer, run only when they are named, and write the tables of
-their documents; ``scale`` needs Ray, and runs only when it is named.
+A run of all parts writes ``results.json`` and ``results.md``; some parts are only printed. What is
+finished is kept: ``--resume`` continues a stopped run. The simulations of the statistics take
+longer, run only when they are named, and write the tables of their documents; ``scale`` needs Ray,
+and runs only when it is named.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The results file, its table next to it, and an extract in ``docs/scale.md``."""
+"""The results file and its table next to it."""
 
 import json
 import os
@@ -16,20 +16,9 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Sect
 
 RESULTS = Path(__file__).parent / "results.json"
 TABLE = Path(__file__).parent / "results.md"
-EXTRACT = Path(__file__).parents[2] / "docs" / "scale.md"
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 
 _PACKAGES = "chdb cysimdjson dagster duckdb msgspec orjson polars pyarrow".split()
-_EXTRACTED = (
-    "ingest against DuckDB",
-    "ingest of 1 new MB",
-    "score of one session of 300 MB",
-    "judge run: 320",
-    "build of a date of 100,000",
-    "page sessions, 100,000",
-    "page sessions, search",
-)
-"""Beginnings of the lines that users look for."""
 _HEADINGS = ("what", "ours", "peer", "ratio", "target", "met")
 
 
@@ -62,25 +51,17 @@ def results(sections: dict[str, Section], options: Options) -> dict[str, Any]:
 
 
 def write(run: dict[str, Any]) -> None:
-    """Keep a run: the results file and the tables made from it."""
+    """Keep a run: the results file and the table made from it."""
     RESULTS.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-    for document, text in tables(run).items():
-        before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        document.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
+    before, _, rest = TABLE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    TABLE.write_text(f"{before}{BEGIN}{table(run)}{END}{after}", encoding="utf-8")
 
 
-def tables(run: dict[str, Any]) -> dict[Path, str]:
-    """Return what stands between the marks of each document."""
-    outcomes = [Outcome(**each) for each in run["outcomes"]]
-    extracted = [_cells(each)[:4] for each in outcomes if each.what.startswith(_EXTRACTED)]
-    lines = [_circumstances(run), "", *_table(_HEADINGS, [_cells(each) for each in outcomes])]
-    extract = [
-        f"{run['date']}, {run['machine']['cores']} slow cores:",
-        "",
-        *_table(_HEADINGS[:4], extracted),
-    ]
-    return {TABLE: "\n".join(lines) + "\n", EXTRACT: "\n".join(extract) + "\n"}
+def table(run: dict[str, Any]) -> str:
+    """Return what stands between the marks of the document."""
+    rows = [_cells(Outcome(**each)) for each in run["outcomes"]]
+    return "\n".join([_circumstances(run), "", *_table(_HEADINGS, rows)]) + "\n"
 
 
 def _circumstances(run: dict[str, Any]) -> str:

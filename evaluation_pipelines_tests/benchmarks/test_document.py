@@ -1,4 +1,4 @@
-"""The tables of the documents are those of ``results.json``, and show every scenario."""
+"""The tables of the documents: results as they are, and every scenario."""
 
 import json
 from pathlib import Path
@@ -23,11 +23,10 @@ def shown(document: Path, begin: str, end: str, column: int = 0) -> list[str]:
     return [each.removeprefix("| ").split(" | ")[column] for each in rows[2:]]
 
 
-def test_the_documents_show_the_results_as_they_are() -> None:
+def test_the_document_shows_the_results_as_they_are() -> None:
     run = json.loads(report.RESULTS.read_text(encoding="utf-8"))
-    for document, table in report.tables(run).items():
-        # Refresh it with: make bench
-        assert between(document, report.BEGIN, report.END) == table
+    # Refresh it with: make bench
+    assert between(report.TABLE, report.BEGIN, report.END) == report.table(run)
 
 
 def test_the_documents_show_every_scenario_in_order() -> None:
