@@ -189,7 +189,7 @@ def _without_session(
             continue
         of_agent = scopes.filter(agent_id=agent)["scope"].sort()
         lines = " or ".join(session_lines[each] for each in of_agent if each in session_lines)
-        switch = lines or "the line of code that agent-config LIBRARY prints"
+        switch = lines or "attribute gen_ai.conversation.id on its outermost span"
         lack = f"missing in {traces} of {number} sessions"
         gaps.append(Gap(f"session id of {agent}", "sessions of several prompts", switch, lack))
     return gaps

@@ -149,9 +149,8 @@ _TOOL_CLASSES = {
     "runSubagent": "agent",
 }
 
-# All spellings that conventions and programs have used.
-COLUMNS = {
-    "gen_ai.agent.id": ("agent_id", text),
+# All spellings that conventions and programs have used, in spans as in logs.
+CALL_COLUMNS = {
     "enduser.pseudo.id": ("account_id", text),
     "gen_ai.response.model": ("model", text),
     "gen_ai.request.model": ("model", text),
@@ -166,10 +165,14 @@ COLUMNS = {
     "gen_ai.usage.cache_creation.input_tokens": ("cache_creation_tokens", tokens),
     "gen_ai.usage.reasoning.output_tokens": ("reasoning_tokens", tokens),
     "gen_ai.usage.reasoning_tokens": ("reasoning_tokens", tokens),
-    "gen_ai.output.messages": ("content", text),
     "gen_ai.tool.name": ("tool_name", text),
     "gen_ai.tool.call.id": ("tool_use_id", text),
     "gen_ai.tool.call_id": ("tool_use_id", text),
+}
+COLUMNS = {
+    **CALL_COLUMNS,
+    "gen_ai.agent.id": ("agent_id", text),
+    "gen_ai.output.messages": ("content", text),
     "gen_ai.tool.call.arguments": ("tool_parameters", text),
     "duration_ms": ("duration_ms", milliseconds),
     "success": ("success", flag),

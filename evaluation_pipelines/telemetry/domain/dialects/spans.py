@@ -16,7 +16,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
     TOOL_CLASSES as CLAUDE_CLASSES,
 )
-from evaluation_pipelines.telemetry.domain.dialects.genai import COLUMNS as GENAI_COLUMNS
+from evaluation_pipelines.telemetry.domain.dialects.genai import CALL_COLUMNS
 from evaluation_pipelines.telemetry.domain.spans.messages import (
     Message,
     newest_first,
@@ -82,16 +82,17 @@ TEXTS = (
 )
 """Prefixes of attributes with content, history or descriptions of tools."""
 
-_COLUMNS = {
-    **GENAI_COLUMNS,
-    # Other spellings of the conventions.
+_GENAI = {
+    **CALL_COLUMNS,
     "gen_ai.usage.cache_write.input_tokens": ("cache_creation_tokens", tokens),
     "gen_ai.usage.cache_read_input_tokens": ("cache_read_tokens", tokens),
     "gen_ai.usage.cache_write_input_tokens": ("cache_creation_tokens", tokens),
     "gen_ai.usage.cache_creation_input_tokens": ("cache_creation_tokens", tokens),
     "gen_ai.usage.details.reasoning_tokens": ("reasoning_tokens", tokens),
     "operation.cost": ("cost_usd", dollars),
-    # OpenInference.
+}
+_OPENINFERENCE = {
+    **_GENAI,
     "llm.model_name": ("model", text),
     "llm.provider": ("provider", text),
     "llm.system": ("provider", text),
@@ -103,7 +104,9 @@ _COLUMNS = {
     "llm.cost.total": ("cost_usd", dollars),
     "tool.name": ("tool_name", text),
     "tool_call.id": ("tool_use_id", text),
-    # AI SDK.
+}
+_AI_SDK = {
+    **_GENAI,
     "ai.response.model": ("model", text),
     "ai.model.id": ("model", text),
     "ai.model.provider": ("provider", text),
@@ -121,11 +124,8 @@ _COLUMNS = {
     "ai.toolCall.name": ("tool_name", text),
     "ai.toolCall.id": ("tool_use_id", text),
     "ai.telemetry.metadata.userId": ("user_id", text),
-    "langsmith.metadata.user_id": ("user_id", text),
 }
-for _name in ("duration_ms", "success", "error.type", "error.message", "gen_ai.output.messages"):
-    del _COLUMNS[_name]
-del _COLUMNS["gen_ai.agent.id"], _COLUMNS["gen_ai.tool.call.arguments"]
+_LANGSMITH = {**_GENAI, "langsmith.metadata.user_id": ("user_id", text)}
 
 
 # -- GenAI conventions -----------------------------------------------------------------------------
@@ -287,7 +287,7 @@ CONVENTIONS = SpanSource(
     recognizes=_is_convention,
     kinds=("gen_ai.operation.name", "traceloop.span.kind", "llm.request.type"),
     roles=_OPERATIONS,
-    columns=_COLUMNS,
+    columns=_GENAI,
     asked=_asked,
     replied=_replied,
     prompted=_prompted,
@@ -347,7 +347,7 @@ OPENINFERENCE = SpanSource(
     recognizes=lambda _, names: "openinference.span.kind" in names,
     kinds=("openinference.span.kind",),
     roles={"LLM": CALL, "TOOL": TOOL, "AGENT": AGENT, "CHAIN": CHAIN},
-    columns=_COLUMNS,
+    columns=_OPENINFERENCE,
     asked=lambda view: _either(_flat(view, "llm.input_messages."), view.messages("input.value")),
     replied=lambda view: _either(
         _flat(view, "llm.output_messages."), view.messages("output.value")
@@ -394,7 +394,7 @@ LANGSMITH = SpanSource(
     recognizes=lambda _, names: "langsmith.span.kind" in names,
     kinds=("langsmith.span.kind",),
     roles={"llm": CALL, "tool": TOOL, "chain": CHAIN},
-    columns=_COLUMNS,
+    columns=_LANGSMITH,
     asked=by_attributes("gen_ai.prompt"),
     replied=by_attributes("gen_ai.completion"),
     prompted=by_attributes("gen_ai.prompt"),
@@ -437,7 +437,7 @@ VERCEL = SpanSource(
         **{f"ai.{how}{what}": AGENT for how in ("generate", "stream") for what in _OBJECTS},
         "ai.toolCall": TOOL,
     },
-    columns=_COLUMNS,
+    columns=_AI_SDK,
     asked=by_attributes("ai.prompt.messages"),
     replied=_vercel_reply,
     prompted=by_attributes("ai.prompt"),

@@ -62,44 +62,28 @@ from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, she
 
 _REDACTED = ("__REDACTED__", "<REDACTED>", "[REDACTED]")
 
-_COLUMN_OF = {
-    "(id)": "event_id",
-    "(event)": "event_name",
-    "(trace)": "trace_id",
-    "(span)": "span_id",
-    "(parent)": "parent_span_id",
-    "(role)": "span_role",
-    "(names session)": "span_session_id",
-    "(session)": "session_id",
-    "(agent)": "agent_id",
-    "(ms)": "duration_ms",
-    "(text)": "content",
-    "(error)": "error",
-    "(error type)": "error_type",
-    "(parameters)": "tool_parameters",
-    "(success)": "success",
-    "(success source)": "success_source",
-    "(exit code)": "exit_code",
-    "(decision)": "decision",
-    "(class)": "tool_class",
-    "(type)": "tool_type",
+_COMMON = (
+    *("event_id", "event_name", "trace_id", "span_id", "parent_span_id", "span_role"),
+    *("span_session_id", "session_id", "agent_id"),
+)
+_OF_TOOL = (
+    *("duration_ms", "content", "error", "error_type", "tool_parameters", "success"),
+    *("success_source", "exit_code", "decision", "tool_class", "tool_type"),
+)
+_EXTRA = {  # role -> columns in the order of ``_rows``
+    CALL: ("duration_ms", "error", "error_type"),
+    REPLY: ("content",),
+    ASKED: ("content",),
+    AGENT: ("duration_ms", "content"),
+    CHAIN: ("duration_ms", "content"),
+    ANSWER: ("content",),
+    TOOL: _OF_TOOL,
+    EXECUTION: ("duration_ms", "error", "error_type", "success"),
+    APPROVAL: ("duration_ms", "decision"),
+    PART: ("duration_ms",),
 }
-
-
-_SPAN_COLUMNS = {name: (column, as_is) for name, column in _COLUMN_OF.items()}
-_COMMON = tuple(_COLUMN_OF)[:9]
-_EXTRA = {  # role -> fields in the order of ``_rows``
-    CALL: ("(ms)", "(error)", "(error type)"),
-    REPLY: ("(text)",),
-    ASKED: ("(text)",),
-    AGENT: ("(ms)", "(text)"),
-    CHAIN: ("(ms)", "(text)"),
-    ANSWER: ("(text)",),
-    TOOL: tuple(_COLUMN_OF)[9:],
-    EXECUTION: ("(ms)", "(error)", "(error type)", "(success)"),
-    APPROVAL: ("(ms)", "(decision)"),
-    PART: ("(ms)",),
-}
+_field = "({})".format  # no attribute has such a name
+_SPAN_COLUMNS = {_field(name): (name, as_is) for name in (*_COMMON, *_OF_TOOL)}
 _WITH_ATTRIBUTES = (CALL, TOOL)
 
 
@@ -201,7 +185,7 @@ class Spans:
             names = (scope, id(known.source), kind, role, keys)
             shape = self._shapes.get(names)
             if shape is None:
-                keys = (*_COMMON, *_EXTRA[role], *keys)
+                keys = (*map(_field, (*_COMMON, *_EXTRA[role])), *keys)
                 dialect = _dialect(known.source, role, tells_cached=known.tells_cached)
                 shape = self._shapes[names] = Shape(scope, kind, dialect, keys)
             if not more:  # others differ from span to span
