@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, wraps
+from inspect import getdoc
 from typing import Annotated, Any
 
 import polars as pl
@@ -46,7 +47,7 @@ from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, S
 from evaluation_pipelines.service.caller import check_role
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.kept import Asked, Kept
-from evaluation_pipelines.service.pages.agents import usual_days
+from evaluation_pipelines.service.pages.domain.days import usual_days
 from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS, why
 from evaluation_pipelines.service.routes.common import json_rows, json_value
 from evaluation_pipelines.service.scope import (
@@ -371,7 +372,9 @@ def server_of(questions: Questions) -> MCPServer[Any]:
     )
     for ask in asked:
         notes = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.add_tool(_answered(ask), annotations=notes, structured_output=False)
+        server.add_tool(
+            _answered(ask), description=getdoc(ask), annotations=notes, structured_output=False
+        )
     return server
 
 

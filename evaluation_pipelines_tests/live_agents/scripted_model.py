@@ -1,12 +1,16 @@
 """A model behind the APIs of OpenAI and Anthropic that follows a script.
 
+Where it may ask `evaluation-pipelines mcp` it lists sessions once. A prompt to Claude Code may ask
+for another number of places, and its rules to skip Atlantis.
+
 It looks up Oslo, then Atlantis, which the tool does not know, then answers. A conversation with
 both results is answered at once, so that a second prompt costs one request. Each request uses
 ``INPUT_TOKENS``, of which ``CACHED_TOKENS`` come from the cache, and ``OUTPUT_TOKENS``.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -17,6 +21,7 @@ MODEL = "gpt-4.1-mini"
 INPUT_TOKENS, CACHED_TOKENS, OUTPUT_TOKENS = 100, 40, 20
 PLACES = ("Oslo", "Atlantis")
 ANSWER = "Oslo lies in Norway."
+LIST_SESSIONS = "mcp__evaluation__find_sessions"
 _numbers = count(1)
 
 
@@ -67,9 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-def _next(results: int, tools: list[str]) -> str | None:
+def _next(
+    results: int, tools: list[str], wanted: int = 2, places: Sequence[str] = PLACES
+) -> str | None:
     """Return the place to look up next; None when it is time to answer."""
-    return PLACES[results] if results < len(PLACES) and tools else None
+    return places[results % len(places)] if results < wanted and tools else None
 
 
 def _chat(body: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +148,7 @@ def _response(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of Anthropic, which reads a file that exists and one that does not."""
+    """Return a message of Anthropic: list sessions, or read a file and one that does not exist."""
     blocks = [
         block
         for message in body["messages"]
@@ -150,9 +157,21 @@ def _message(body: dict[str, Any]) -> dict[str, Any]:
     ]
     results = sum(block.get("type") == "tool_result" for block in blocks)
     names = [each["name"] for each in body.get("tools") or []]
-    place = _next(results, ["Read"] if "Read" in names else [])
+    text = json.dumps(body)
+    asked = re.search(r"Where are (\d) places", text)
+    place = _next(
+        results,
+        ["Read"] if "Read" in names else [],
+        int(asked[1]) if asked else len(PLACES),
+        PLACES[:1] if "Skip Atlantis" in text else PLACES,
+    )
     content: dict[str, Any] = {"type": "text", "text": ANSWER}
-    if place:
+    if LIST_SESSIONS in names:
+        place = None if results else LIST_SESSIONS
+        content |= {"text": "One session."}
+    if place == LIST_SESSIONS:
+        content = {"type": "tool_use", "id": f"toolu_{next(_numbers)}", "name": place, "input": {}}
+    elif place:
         content = {
             "type": "tool_use",
             "id": f"toolu_{next(_numbers)}",

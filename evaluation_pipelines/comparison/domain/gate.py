@@ -131,6 +131,7 @@ class Found:
         based_on: Which runs it rests on.
         reason: Why nothing can be decided.
         more: Tasks, runs or people with which equal arms pass in 4 of 5 gates.
+        unmeasured: How many runs have no value, and why. None if all have one.
     """
 
     metric: Metric
@@ -142,6 +143,7 @@ class Found:
     based_on: str = ""
     reason: str | None = None
     more: str | None = None
+    unmeasured: str | None = None
 
     @property
     def passes(self) -> bool:
@@ -188,7 +190,10 @@ def gate(
         tasks: Only these tasks, each of which must have runs on both sides.
     """
     level = level_of(look)
-    found = tuple(_found(runs, each, margin, level, tasks) for each, margin in metrics)
+    found = tuple(
+        replace(_found(runs, each, margin, level, tasks), unmeasured=_unmeasured(runs, each))
+        for each, margin in metrics
+    )
     tests = holm([each.p_worse if each.reason is None else None for each in found])
     results = tuple(
         PASSED
@@ -229,6 +234,16 @@ def _found(
         apart = "all runs of one side are older than the other's: run them in turn"
         return replace(found, reason=apart)
     return found
+
+
+def _unmeasured(runs: pl.DataFrame, metric: Metric) -> str | None:
+    without = runs.filter(metric.value().is_null())
+    if without.is_empty():
+        return None
+    counts = without["reason"].drop_nulls().value_counts(sort=True).iter_rows()
+    reasons = [f"{reason} ({runs})" for reason, runs in counts]
+    because = f": {', '.join(reasons)}" if reasons and metric.name == "effective" else ""
+    return f"{whole(without.height)} of {whole(runs.height)} runs have no value{because}"
 
 
 def _pairs(measured: pl.DataFrame) -> pl.DataFrame:
@@ -332,8 +347,8 @@ def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     parts = (pl.col("alike"), pl.col("task_class").fill_null("unknown"))
     alike = measured.with_columns(score="value", task_class=pl.concat_str(*parts, separator="\0"))
     sides = [numbered(alike).filter(model=side) for side in (HEAD, BASE)]
-    if not all(side.height for side in sides):
-        return replace(empty, reason="no measured runs on one side")
+    if missing := [each for each in (BASE, HEAD) if measured.filter(model=each).is_empty()]:
+        return replace(empty, reason=f"no measured runs of {listed(missing)}")
     arms = arms_of(sides)
     head, base = arms.sides
     found = difference(head, base, min_runs=MIN_RUNS)
@@ -383,6 +398,8 @@ def sentences(found: Gate) -> list[str]:
             said.append(f"{name}: worse, but by less than the margin.")
         elif result == UNDECIDED and each.more is not None:
             said.append(f"{name}: to pass in 4 of 5 gates if nothing changed: {each.more}.")
+        if each.unmeasured is not None:
+            said.append(f"{name}: {each.unmeasured}.")
     if UNDECIDED in found.results:
         said.append("Not decided is not equal.")
     by_tasks = [each.based_on for each in found.found if " task" in each.based_on]

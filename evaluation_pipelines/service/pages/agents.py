@@ -5,7 +5,6 @@ Whether an agent is getting better, in a sentence and as curves over all days.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from typing import Annotated, Any
 
@@ -49,7 +48,7 @@ from evaluation_pipelines.schemas import AGENTS, JUDGE_CHANGES, REPUTATION_SCORE
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.asked import DayLinks, asked_days, day_links
-from evaluation_pipelines.service.pages.domain.days import ALL_DAYS, DayRange, named_ranges
+from evaluation_pipelines.service.pages.domain.days import ALL_DAYS, named_ranges, usual_days
 from evaluation_pipelines.service.pages.domain.session_lines import (
     LIFECYCLES,
     categories_of,
@@ -79,9 +78,6 @@ from evaluation_pipelines.views.agents import agents as relation
 from evaluation_pipelines.views.agents import passed_interval, score_cell
 from evaluation_pipelines.views.filters import ListQuery
 from evaluation_pipelines.views.listing import AGENT_LISTING
-
-_LENGTHS = (28, 14, 7)
-"""Days that are compared with as many before, unless others are asked for, by preference."""
 
 _MOST_DAYS = 35
 """A curve over more days has a dot for each week."""
@@ -182,12 +178,6 @@ def usual_changes(visit: Visit) -> AgentChanges | None:
     today = visit.installation.clock().date()
     owner = visit.caller.organization or visit.frame.chosen
     return _changes(visit, AgentTimes(owner, None, usual_days(today), visit.waiting))
-
-
-def usual_days(today: date) -> tuple[tuple[Days, Days], ...]:
-    """Return the recent days that are compared with as many before, by preference."""
-    recent = [DayRange.before_day(today, length) for length in _LENGTHS]
-    return tuple((each.ends, each.before.ends) for each in recent)
 
 
 def _changes(visit: Visit, asked: AgentTimes) -> AgentChanges | None:

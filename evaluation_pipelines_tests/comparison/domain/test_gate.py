@@ -96,6 +96,17 @@ def test_a_head_that_is_worse_within_the_margin_is_said_to_be() -> None:
     )
 
 
+def test_runs_without_a_value_are_counted_with_the_reason() -> None:
+    opened = {"effective": None, "reason": "it has not ended yet"}
+    found = decided([{**each, **opened} for each in tasks(DIFFERENCES)], "effective", "cost")
+    assert sentences(found)[:4] == [
+        "effective: no measured runs of base and head.",
+        "effective: 12 of 12 runs have no value: it has not ended yet (12).",
+        "cost: no measured runs of base and head.",
+        "cost: 12 of 12 runs have no value.",
+    ]
+
+
 def test_a_later_look_is_stricter() -> None:
     # 0.05 / 2, 0.05 / 6, 0.05 / 12: their sum over all k is 0.05 (1/k - 1/(k + 1) telescopes).
     assert [level_of(k) for k in (1, 2, 3)] == pytest.approx([0.025, 0.05 / 6, 0.05 / 12])
@@ -126,7 +137,7 @@ def test_means_of_runs_are_compared_task_by_task() -> None:
         ),
         (
             [each for each in tasks(DIFFERENCES) if each["side"] == "base"],
-            "no measured runs on one side",
+            "no measured runs of head",
         ),
         (
             [

@@ -279,6 +279,15 @@ class DayRange:
         return DayRange.before_day(self.first, self.days)
 
 
+_LENGTHS = (28, 14, 7)
+
+
+def usual_days(today: date) -> tuple[tuple[tuple[date, date], tuple[date, date]], ...]:
+    """Return the recent days that are compared with as many before, by preference."""
+    recent = [DayRange.before_day(today, length) for length in _LENGTHS]
+    return tuple((each.ends, each.before.ends) for each in recent)
+
+
 def day_range(since: date | None, until: date | None, today: date) -> DayRange:
     """Return the days from ``since`` until ``until``; without both the last 28 complete ones.
 
