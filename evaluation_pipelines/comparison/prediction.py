@@ -25,6 +25,7 @@ from evaluation_pipelines.comparison.domain.prediction import (
     Prediction,
     Units,
     Verdict,
+    difference,
     predictions,
     step_of,
     verdicts,
@@ -32,7 +33,7 @@ from evaluation_pipelines.comparison.domain.prediction import (
 from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.ledger.score_store import RubricTexts
-from evaluation_pipelines.numerics.estimates import Numbers
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Numbers
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -51,7 +52,10 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
 from evaluation_pipelines.storage.stores import Stores
 
-MAIN_SCORES = ("effective", "judge", "composite")
+BASIS = "composite"
+"""Score that costs nothing: others are compared with it."""
+
+MAIN_SCORES = ("effective", "judge", BASIS)
 """Scores of the first family, by the outcome of EVAL_PRIMARY_OUTCOME."""
 
 
@@ -268,10 +272,14 @@ def _rows(organization: str, tested: Iterable[_Tested], look: int, now: datetime
     for place, each in enumerate(tested):
         if not each.facts["with_outcome"] or not each.is_known:
             continue
-        for name, one in zip(each.names, predictions(each.units, each.scores), strict=True):
+        by_name = dict(zip(each.names, predictions(each.units, each.scores), strict=True))
+        for name, one in by_name.items():
             is_main = place == 0 and name in MAIN_SCORES
             family = AGREEMENT if each.rule.is_inside else PRIMARY if is_main else OTHER
-            rows.append({"score": name, "outcome": each.rule.kind, "family": family, **each.facts})
+            gain = difference(one, by_name[BASIS]) or UNKNOWN
+            gains = {"gain": gain.value, "gain_low": gain.low, "gain_high": gain.high}
+            names = {"score": name, "outcome": each.rule.kind, "family": family}
+            rows.append({**names, **each.facts, **gains})
             found.append(one)
     families = [row["family"] for row in rows]
     places = [place for place, each in enumerate(families) if each != AGREEMENT]

@@ -1,6 +1,6 @@
 """Predictions over a real lake: looks, scores that came too late, and what is printed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,10 +28,18 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
         yield opened
 
 
-def fill(place: Workplace, number: int, *, flipped: bool = False, young: int = 0) -> None:
+def fill(
+    place: Workplace,
+    number: int,
+    *,
+    flipped: bool = False,
+    young: int = 0,
+    worse: Sequence[int] = (),
+) -> None:
     """Sessions of six people in turn. Every second one of a person is merged.
 
-    The composite of a merged one is above all others of its person, but for the first person.
+    The composite of a merged one is above all others of its person, but for the first person. So is
+    the effective score, but for people whose scores are all the same in it (``worse``).
     """
     evaluations, sessions, outcomes = [], [], []
     for n in range(number):
@@ -39,7 +47,11 @@ def fill(place: Workplace, number: int, *, flipped: bool = False, young: int = 0
         composite = (7.0 if is_merged is not flipped else 3.0) + person / 10 + n / 1000
         composite = 5.0 if person == 0 else composite
         scored = evaluation(
-            n, composite * 10, composite=composite, effective_source="composite", judge_total=None
+            n,
+            50.0 if person in worse else composite * 10,
+            composite=composite,
+            effective_source="composite",
+            judge_total=None,
         )
         shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
         ended = {"ended_at": at(n + 300), "session_date": DAY}
@@ -99,6 +111,23 @@ def test_a_look_is_kept_until_the_rarer_class_has_doubled(place: Workplace) -> N
         ("effective", pytest.approx(0.5 / 6), 2, "not decided"),
     ]
     assert place.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
+
+
+def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(
+    place: Workplace,
+) -> None:
+    fill(place, 36, worse=(1, 2))
+
+    found = write_predictions(place.stores, NOW)
+
+    # A of the effective score is 0.5 less for two of six people: the mean is -1 / 6, and s² =
+    # (2 * (1/3)² + 4 * (1/6)²) / 5 = 1 / 15, t(0.975, 5) = 2.5706.
+    half = 2.570582 * (1 / 15 / 6) ** 0.5
+    assert shown(found, "gain", "gain_low") == [
+        ("composite", None, None),
+        ("effective", pytest.approx(-1 / 6), pytest.approx(-1 / 6 - half, abs=1e-6)),
+    ]
+    assert lines(found)[1][-1] == "-17 (-44 to +10)"
 
 
 def test_before_the_first_step_nothing_is_decided(place: Workplace) -> None:

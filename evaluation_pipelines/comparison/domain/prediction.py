@@ -16,7 +16,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.gate import level_of
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, POWER, weighted_holm
-from evaluation_pipelines.formatting import interval, number, points, whole
+from evaluation_pipelines.formatting import interval, number, points, signed, whole
 from evaluation_pipelines.numerics.estimates import (
     Codes,
     Estimate,
@@ -288,7 +288,7 @@ PRIMARY, OTHER, AGREEMENT = "primary", "other", "agreement"
 """Families of predictions: the main scores by the outcome set beforehand, all others, and
 agreement of a score with an outcome in the transcript."""
 
-HEADINGS = ("Score", "Outcome", "AUC #", "Interval", "Verdict")
+HEADINGS = ("Score", "Outcome", "AUC #", "Interval", "Verdict", "Against composite")
 
 
 def lines(rows: pl.DataFrame) -> list[tuple[str, ...]]:
@@ -304,7 +304,12 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         number(None if each is None else 100 * each, 0)
         for each in (row["auc"], row["auc_low"], row["auc_high"])
     )
-    return row["score"], row["outcome"], auc, interval(low, high), _words(row)
+    gain, worst, best = (
+        signed(None if each is None else 100 * each, 0)
+        for each in (row["gain"], row["gain_low"], row["gain_high"])
+    )
+    against = "" if row["gain"] is None else f"{gain} ({worst} to {best})"
+    return row["score"], row["outcome"], auc, interval(low, high), _words(row), against
 
 
 def _words(row: dict[str, Any]) -> str:

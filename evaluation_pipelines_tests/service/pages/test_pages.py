@@ -284,7 +284,7 @@ def test_the_judge_page_and_the_terminal_show_which_scores_predict(
 
     monkeypatch.setenv("EVAL_DATA_DIR", str(service.workplace.settings.data_dir))
     printed = program("scorecards", "calibration").out
-    assert re.search(r"^composite +merged +92 .* predicts$", printed, re.MULTILINE)
+    assert re.search(r"^composite +merged +92 .* predicts\b", printed, re.MULTILINE)
     assert "6 sessions are younger than the horizon" in printed
 
 
