@@ -7,7 +7,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
@@ -195,19 +194,22 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
         for each in names
     )
     known = joined.filter(pl.col("value").is_not_null())
+    is_share = rule.is_share or not known["value"].is_in([0.0, 1.0]).all()
+    value = pl.col("value").mean() if is_share else pl.col("value").max()
     unit = pl.coalesce("reference", pl.concat_str(SESSION_KEY, separator="\0"))
     stratum = pl.concat_str(
-        "person_id", *(pl.col(each).fill_null("") for each in ("task_class", "repository"))
+        "person_id",
+        *(pl.col(each).fill_null("") for each in ("task_class", "repository")),
+        separator="\0",
     )
     units = (
         known.filter(pl.col("person_id").is_not_null())
         .with_columns(stratum=stratum)
         .sort("started_at")
         .group_by("person_id", unit.alias("unit"), maintain_order=True)
-        .agg(pl.col("stratum").first(), pl.col("value", *names).mean())
+        .agg(pl.col("stratum").first(), value, pl.col(names).mean())
         .with_columns(pl.col("person_id", "stratum").rank("dense").cast(pl.Int64) - 1)
     )
-    values = units["value"].to_numpy()
     score = pl.col("effective")
     facts = {
         "sessions": sessions.height,
@@ -225,8 +227,8 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
         Units(
             units["person_id"].to_numpy(),
             units["stratum"].to_numpy(),
-            values,
-            is_share=rule.is_share or not bool(np.isin(values, (0, 1)).all()),
+            units["value"].to_numpy(),
+            is_share,
         ),
         units.select(names).cast(pl.Float64).to_numpy(),
         facts,

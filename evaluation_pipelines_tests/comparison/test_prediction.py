@@ -130,6 +130,21 @@ def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(
     assert lines(found)[1][-1] == "-17 (-44 to +10)"
 
 
+def test_sessions_of_one_pull_request_are_one_unit(place: Workplace) -> None:
+    fill(place, 36)
+    outcomes = place.lake.select(SESSION_OUTCOMES).with_columns(
+        reference=pl.when(pl.col("session_key").str.contains(r"^s(0|6|12|18)#"))
+        .then(pl.lit("pr"))
+        .otherwise("reference")
+    )
+    put(place, SESSION_OUTCOMES, outcomes.to_dicts())
+
+    found = write_predictions(place.stores, NOW)
+
+    # Four sessions of the first person are one merged unit, which leaves 2 good and 1 bad: 2 pairs.
+    assert shown(found, "auc", "people", "units", "rarer")[0] == ("composite", 1.0, 5, 30, 15)
+
+
 def test_before_the_first_step_nothing_is_decided(place: Workplace) -> None:
     fill(place, 18)
 
