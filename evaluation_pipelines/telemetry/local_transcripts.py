@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from evaluation_pipelines.settings.data import TelemetrySettings
 from evaluation_pipelines.storage.landing import SkippedFile
-from evaluation_pipelines.storage.raw_lines import read_lines
+from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 from evaluation_pipelines.telemetry.domain.transcripts import (
     PROGRAMS,
     LineKind,
@@ -36,6 +36,7 @@ _UUID = re.compile(rb'"uuid":"([^"]{1,100})"')
 _ORIGIN = re.compile(r'\[remote "origin"\][^\[]*?\n\s*url\s*=\s*(\S+)')
 _MOST_EMPTY_SESSIONS = 20
 _RECORDS_PER_PIECE = 4096
+_KEPT_BYTES = 256
 _LONGEST_LINE_BYTES = 64 * 1024 * 1024
 
 
@@ -79,6 +80,11 @@ class TranscriptFile:
             head = self.program.head(line.text for line in lines)
             return head._replace(session_id=self.session_id or head.session_id)
         return TranscriptHead(self.session_id, None, None)
+
+    @property
+    def is_document(self) -> bool:
+        """True for one JSON document instead of lines."""
+        return self.path.suffix == ".json"
 
     @property
     def session_id(self) -> str | None:
@@ -180,7 +186,7 @@ def read_transcript(
     )
     limit, end = settings.max_line_bytes, position
     with file.open() as handle:
-        for line in read_lines(handle, position, limit):
+        for line in _lines(file, handle, position, limit):
             if not line.is_terminated:
                 break
             if line.is_overlong:
@@ -192,6 +198,16 @@ def read_transcript(
                 yield _piece(reader, end, str(file.path))
     reader.finish(is_final=is_final)
     yield _piece(reader, end, str(file.path), is_final=is_final)
+
+
+def _lines(file: TranscriptFile, handle: BinaryIO, position: int, limit: int) -> Iterator[RawLine]:
+    """Yield the lines of a file. A document, which is rewritten as a whole, is one line."""
+    if not file.is_document:
+        yield from read_lines(handle, position, limit)
+        return
+    content = handle.read(limit + 1)
+    kept = content if len(content) <= limit else content[:_KEPT_BYTES]
+    yield RawLine(0, kept, len(content), len(content) + 1)
 
 
 def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -> Piece:

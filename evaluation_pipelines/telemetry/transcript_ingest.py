@@ -179,6 +179,8 @@ def _hash(file: TranscriptFile) -> str:
 
 def _continues(handle: BinaryIO, file: TranscriptFile, known: TranscriptRead) -> bool:
     """Return True if a file only grew: a shorter one, or one with another head, is read again."""
+    if file.is_document:
+        return False
     head = Head(known.head_bytes, known.head_sha256)
     return file.size_bytes >= known.position and read_head(handle, known.head_bytes) == head
 

@@ -37,9 +37,29 @@ SESSIONS = {
     "codex/0.104.0": ("01a226bd-ef6c-7992-b335-5ca81d4f991f", 8, 36, 2, (7, 5, 2, 0)),
     # The same. This version knows no plan for this model.
     "codex/0.171.0": ("01a226bd-df9c-7253-8ce5-bdd2d9cbce38", 8, 36, 2, (7, 4, 3, 0)),
+    # Requests 1 and 2: this version made no call without a terminal.
+    "gemini_cli/0.20.0": ("18f45fde-efff-4ce3-9fcd-d6be57836415", 2, 3, 2, (0, 0, 0, 0)),
+    # Requests 1 to 7. Shell: ok, exit code 3, 1 of a search; two reads, one of no file; an edit.
+    "gemini_cli/0.40.0": ("09617a25-b0c2-4697-a1fe-3f3f2bbb4a58", 7, 28, 2, (6, 4, 2, 0)),
+    "gemini_cli/0.61.0": ("b2fee168-a9de-4461-9051-58916d0ebe5c", 7, 28, 2, (6, 4, 2, 0)),
+    # Requests 1 to 8 and the same calls.
+    "qwen_code/0.15.10": ("b6dfd05c-17ec-41d1-bdeb-b2743d1a4088", 8, 36, 2, (6, 4, 2, 0)),
+    "qwen_code/0.24.4": ("830a44e5-0238-4ad5-b0b7-46c50a7eab91", 8, 36, 2, (6, 4, 2, 0)),
+    # Requests 1 to 6 of GitHub Copilot CLI, the same calls without the edit.
+    "genai/1.0.102": ("e4ce03c3-089a-488d-9386-6c348c045732", 6, 21, 2, (5, 3, 2, None)),
 }
 CALLS = ("total_tools", "tools_ok", "tools_failed", "tools_denied")
-WRITTEN = {"claude_code": 50, "codex": 0}
+WRITTEN = {"claude_code": 50}
+THOUGHTS = {"gemini_cli": 5}
+"""Tokens of each request that its model counts apart from the output."""
+
+RATES = {
+    "claude_code": (3, 15, 0.3),
+    "codex": (1.25, 10, 0.125),
+    "gemini_cli": (0.3, 2.5, 0.03),
+}
+"""Dollars per million tokens: input, output, from the cache."""
+
 FORKS = {
     "claude_code/2.0.76": ("ea7cf16a-0c49-4984-8abb-a070ab99610c", 26),
     "claude_code/2.1.150": ("7aadf2ba-ea34-4cef-876c-0f4ca5fdc613", 12),
@@ -88,19 +108,23 @@ def test_a_session_has_what_its_model_saw(workplace: Workplace, capture: str) ->
     row = session(workplace, session_id)
     assert row["api_requests"] == requests
     assert row["input_tokens"] == 100 * requests + numbers
-    assert row["output_tokens"] == 20 * requests + numbers
+    program = row["source_cli"]
+    assert row["output_tokens"] == 20 * requests + numbers + requests * THOUGHTS.get(program, 0)
     assert row["cache_read_tokens"] == 1000 * numbers
-    assert row["cache_creation_tokens"] == WRITTEN[row["source_cli"]] * requests
-    # Dollars per million tokens, of 50 into the cache 30 for five minutes and 20 for an hour.
-    rates = (3, 15, 0.3) if row["source_cli"] == "claude_code" else (1.25, 10, 0.125)
-    counts = [row[f"{name}_tokens"] for name in ("input", "output", "cache_read")]
-    price = sum(rate * count for rate, count in zip(rates, counts, strict=True))
-    price += requests * (3.75 * 30 + 6 * 20) if WRITTEN[row["source_cli"]] else 0
-    assert row["cost_usd"] == pytest.approx(price / 1e6)
+    assert row["cache_creation_tokens"] == WRITTEN.get(program, 0) * requests
+    if program in RATES:
+        counts = [row[f"{name}_tokens"] for name in ("input", "output", "cache_read")]
+        price = sum(rate * count for rate, count in zip(RATES[program], counts, strict=True))
+        # Of 50 tokens into the cache 30 stay there for five minutes and 20 for an hour.
+        price += requests * (3.75 * 30 + 6 * 20) if program in WRITTEN else 0
+        assert row["cost_usd"] == pytest.approx(price / 1e6)
     assert row["prompts"] == prompts
     assert tuple(row[name] for name in CALLS) == calls
-    assert row["service_version"] == capture.partition("/")[2]
-    assert (row["branch"], row["source_cli"]) == ("master", capture.partition("/")[0])
+    assert program == capture.partition("/")[0]
+    known = ("master", capture.partition("/")[2])  # Gemini CLI keeps neither
+    assert (row["branch"], row["service_version"]) == (
+        (None, None) if program == "gemini_cli" else known
+    )
 
 
 @pytest.mark.parametrize("capture", FORKS)
@@ -119,7 +143,7 @@ def facts(workplace: Workplace) -> pl.DataFrame:
     return workplace.landed().drop(*read_from).sort("event_id")
 
 
-@pytest.mark.parametrize("capture", SESSIONS)
+@pytest.mark.parametrize("capture", [each for each in SESSIONS if each != "gemini_cli/0.20.0"])
 def test_a_growing_transcript_is_read_once(
     workplace: Workplace, capture: str, tmp_path: Path
 ) -> None:
@@ -130,12 +154,14 @@ def test_a_growing_transcript_is_read_once(
     with open_workplace(tmp_path / "at once") as other:
         read(other)
         expected, lines = facts(other), TranscriptReads(other.ledger).lines()
-    (path,) = home.rglob(f"*{SESSIONS[capture][0]}.jsonl")
+    named = [each for each in home.rglob("*.jsonl") if SESSIONS[capture][0][:8] in str(each)]
+    (path,) = [each for each in named if each.parent.name != "subagents"]
     content = path.read_bytes()
     path.write_bytes(b"")
-    for end in range(0, len(content) + 997, 997):  # most ends are within a line
+    size = len(content) // 23  # most ends are within a line
+    for end in range(0, len(content), size):
         with path.open("ab") as file:
-            file.write(content[end : end + 997])
+            file.write(content[end : end + size])
         read(workplace, datetime.fromtimestamp(path.stat().st_mtime + 1, UTC))
     read(workplace)  # in rest: the last message counts as it is
     assert facts(workplace).equals(expected)

@@ -77,7 +77,7 @@ IDENTIFIED_BY = names("""
 """)
 
 _SHELL = "run_shell_command"
-_EXIT_CODE = re.compile(r"^Exit Code: ([0-9]{1,10}|\(none\))$", re.MULTILINE)
+EXIT_CODE = re.compile(r"^Exit Code: ([0-9]{1,10}|\(none\))$", re.MULTILINE)
 
 _TOOL_CLASSES = {
     **dict.fromkeys(("read_file", "read_many_files", "get_internal_docs"), "read"),
@@ -145,7 +145,7 @@ def _exit_code(row: Row, rest: dict[str, Any]) -> int | None:
     if isinstance(code, int):
         return code
     # The last one: the output of the command is above it.
-    shown = _EXIT_CODE.findall(row.get("error") or "")
+    shown = EXIT_CODE.findall(row.get("error") or "")
     return int(shown[-1]) if shown and shown[-1] != "(none)" else None
 
 

@@ -10,6 +10,16 @@ from evaluation_pipelines.telemetry.domain.transcripts.claude_code import (
     claude_code_session,
 )
 from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript, codex_head
+from evaluation_pipelines.telemetry.domain.transcripts.copilot_cli import (
+    CopilotTranscript,
+    copilot_head,
+)
+from evaluation_pipelines.telemetry.domain.transcripts.gemini_family import (
+    GeminiTranscript,
+    QwenTranscript,
+    gemini_head,
+    qwen_head,
+)
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     TRANSCRIPT,
     LineKind,
@@ -81,6 +91,33 @@ PROGRAMS = (
         home=".codex",
         patterns=("sessions/*rollout-*.jsonl", "archived_sessions/*rollout-*.jsonl"),
         top=4,
+    ),
+    TranscriptProgram(
+        reader=GeminiTranscript,
+        head=gemini_head,
+        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
+        variable="GEMINI_CLI_HOME",
+        home=".gemini",
+        patterns=("tmp/*/chats/*.jsonl", "tmp/*/chats/*.json"),
+        top=3,
+    ),
+    TranscriptProgram(
+        reader=QwenTranscript,
+        head=qwen_head,
+        session_of=lambda path: None,  # noqa: ARG005 - its lines name it
+        variable="QWEN_HOME",
+        home=".qwen",
+        patterns=("projects/*/chats/*.jsonl",),
+        top=3,
+    ),
+    TranscriptProgram(
+        reader=CopilotTranscript,
+        head=copilot_head,
+        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
+        variable="COPILOT_HOME",
+        home=".copilot",
+        patterns=("session-state/*/events.jsonl",),
+        top=2,
     ),
 )
 

@@ -1,0 +1,215 @@
+"""Transcripts of GitHub Copilot CLI 1.0: ``~/.copilot/session-state/*/events.jsonl``."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from evaluation_pipelines.telemetry.domain.dialects.dialect import leave_out_cached
+from evaluation_pipelines.telemetry.domain.tool_calls import shell_class
+from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+    ID,
+    Call,
+    Place,
+    Transcript,
+    TranscriptHead,
+    decode,
+)
+
+_SILENT = frozenset(
+    """abort assistant.intent assistant.reasoning assistant.streaming_delta assistant.turn_end
+    assistant.turn_start hook.end hook.start permission.completed permission.requested
+    session.context_changed session.info session.idle session.mode_changed session.model_change
+    session.plan_changed session.resume session.shutdown session.task_complete
+    session.title_changed session.usage_info session.warning skill.invoked subagent.completed
+    subagent.failed subagent.selected subagent.started system.message system.notification
+    tool.execution_partial_result tool.execution_progress tool.user_requested""".split()
+)
+"""Kinds of lines without an event of their own."""
+
+_CLASSES = {
+    **dict.fromkeys(("bash", "powershell", "read_bash", "write_bash", "stop_bash"), "shell"),
+    **dict.fromkeys(("view", "read_agent", "list_bash"), "read"),
+    **dict.fromkeys(("rg", "grep", "glob", "list_agents"), "search"),
+    **dict.fromkeys(("edit", "apply_patch", "str_replace_editor"), "edit"),
+    "create": "write",
+    **dict.fromkeys(("web_fetch", "web_search"), "web"),
+    **dict.fromkeys(("task", "write_agent"), "agent"),
+}
+_SHELLS = ("bash", "powershell")
+_REFUSED = ("denied", "rejected", "permission")
+
+
+class _Context(msgspec.Struct, gc=False):
+    cwd: str | None = None
+    branch: str | None = None
+
+
+class _Usage(msgspec.Struct, gc=False, rename="camel"):
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    duration: float | None = None
+    time_to_first_token_ms: float | None = None
+    api_call_id: str | None = None
+    model_provider: str | None = None
+    reasoning_effort: str | None = None
+
+
+class _Shell(msgspec.Struct, gc=False, rename="camel"):
+    exit_code: int | None = None
+
+
+class _Error(msgspec.Struct, gc=False):
+    message: str | None = None
+    code: str | None = None
+
+
+class _Data(msgspec.Struct, gc=False, rename="camel"):
+    session_id: str | None = None
+    copilot_version: str | None = None
+    context: _Context | None = None
+    content: str | None = None
+    source: str | None = None
+    message: str | None = None
+    usage: _Usage | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    mcp_server_name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw()
+    success: bool | None = None
+    error: _Error | None = None
+    result: Any = None
+    shell_execution: _Shell | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str = "without type"
+    id: str | None = None
+    timestamp: str | None = None
+    data: _Data | None = None
+
+
+class _Input(msgspec.Struct, gc=False):
+    command: Any = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+_INPUT = msgspec.json.Decoder(_Input)
+
+
+@dataclass(slots=True)
+class CopilotTranscript(Transcript):
+    """Reader of the events of a session. ``context`` has ``session``, ``folder``, ``branch``."""
+
+    program: ClassVar[str] = "genai"
+
+    def _read(self, line: bytes, offset: int) -> str:
+        entry: _Line = decode(_LINE, line)
+        read = self._READERS.get(entry.type)
+        if read is not None:
+            read(self, entry, entry.data or _Data(), offset)
+        elif entry.type not in _SILENT:
+            return f"?{entry.type}"
+        return entry.type
+
+    def _begin(self, _: _Line, data: _Data, __: int) -> None:
+        where = data.context or _Context()
+        self.context |= {"session": data.session_id, "version": data.copilot_version}
+        self.context |= {"folder": where.cwd, "branch": where.branch}
+
+    def _read_prompt(self, entry: _Line, data: _Data, offset: int) -> None:
+        self._calls.clear()  # of an interrupted turn
+        if data.source in (None, "user"):
+            columns = {"content": self._text(data.content), "cwd": self.context.get("folder")}
+            self._append(entry, offset, "user_prompt", columns)
+
+    def _read_reply(self, entry: _Line, data: _Data, offset: int) -> None:
+        if data.content:
+            columns = {"content": self._text(data.content)}
+            self._append(entry, offset, "assistant_response", columns)
+
+    def _read_error(self, entry: _Line, data: _Data, offset: int) -> None:
+        self._append(entry, offset, "api_error", {"error": self._text(data.message)})
+
+    def _read_compaction(self, entry: _Line, _: _Data, offset: int) -> None:
+        self._append(entry, offset, "compaction", {})
+
+    def _read_call(self, _: _Line, data: _Data, offset: int) -> None:
+        self._open(data.tool_call_id or "", self._call(data, offset))
+
+    def _append(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
+        known = self.context
+        place: Place = self._place(None, known.get("folder"), known.get("branch"))
+        common = {ID: entry.id, "session.id": known.get("session")}
+        self._add(offset, place, name, entry.timestamp, common | columns)
+
+    def _read_usage(self, entry: _Line, data: _Data, offset: int) -> None:
+        usage = data.usage or _Usage()
+        columns: dict[str, Any] = {
+            "request_id": usage.api_call_id,
+            "model": usage.model,
+            "effort": usage.reasoning_effort,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens or 0,
+            "cache_creation_tokens": usage.cache_write_tokens or 0,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "duration_ms": usage.duration,
+            "ttft_ms": usage.time_to_first_token_ms,
+        }
+        leave_out_cached(columns)
+        self._append(entry, offset, "api_request", columns)
+
+    def _call(self, data: _Data, offset: int) -> Call:
+        tool, server, command = data.tool_name or "", data.mcp_server_name, None
+        if tool in _SHELLS and data.arguments:
+            given = _INPUT.decode(data.arguments).command
+            command = given if isinstance(given, str) else None
+        tool_class = shell_class(command) if tool in _SHELLS else _CLASSES.get(tool, "other")
+        parameters = bytes(data.arguments).decode() if self.keeps_texts else None
+        if server is not None:
+            tool = f"mcp__{server}__{tool.removeprefix(f'{server}-')}"
+            return Call(tool, "mcp", "mcp", None, parameters, offset)
+        return Call(tool, tool_class, "builtin", command, parameters, offset)
+
+    def _read_result(self, entry: _Line, data: _Data, offset: int) -> None:
+        call = self._close(data.tool_call_id, offset)
+        code = (data.shell_execution or _Shell()).exit_code
+        is_refused = data.error is not None and data.error.code in _REFUSED
+        success = None if is_refused else data.success
+        columns = self._tool_columns(data.tool_call_id, call, success=success, exit_code=code)
+        if is_refused:
+            self._append(entry, offset, "tool_decision", columns | {"decision": "reject"})
+            return
+        result = data.result.get("content") if isinstance(data.result, dict) else None
+        columns["content"] = self._text(result if isinstance(result, str) else None)
+        columns["error"] = self._text((data.error or _Error()).message)
+        self._append(entry, offset, "tool_result", columns)
+
+    _READERS: ClassVar[dict[str, Callable[..., None]]] = {
+        "session.start": _begin,
+        "user.message": _read_prompt,
+        "assistant.message": _read_reply,
+        "session.usage_record": _read_usage,
+        "tool.execution_start": _read_call,
+        "tool.execution_complete": _read_result,
+        "session.error": _read_error,
+        "session.compaction_complete": _read_compaction,
+    }
+
+
+def copilot_head(lines: Iterable[bytes]) -> TranscriptHead:
+    """Return session and time in the first line of a file."""
+    for line in lines:
+        try:
+            entry: _Line = decode(_LINE, line)
+        except ValueError:
+            break
+        session = entry.data.session_id if entry.data else None
+        return TranscriptHead(session, None, entry.timestamp)
+    return TranscriptHead(None, None, None)
