@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -54,6 +54,9 @@ from evaluation_pipelines.storage.stores import Stores
 BASIS = "composite"
 """Score that costs nothing: others are compared with it."""
 
+_PAUSE = timedelta(hours=20)
+"""Indications, which are no verdicts, are computed again after this time."""
+
 MAIN_SCORES = ("effective", "judge", BASIS)
 """Scores of the first family, by the outcome of EVAL_PRIMARY_OUTCOME."""
 
@@ -79,6 +82,8 @@ def write_predictions(stores: Stores, now: datetime, *, again: bool = False) -> 
         before = kept.filter(organization_id=organization)
         is_kept = before.height > 0 and not again
         look = _look(stores.ledger, str(organization), tested[0], now, has_rows=is_kept)
+        if not look and is_kept and before["computed_at"].max() > now - _PAUSE:  # type: ignore[operator]
+            look = None
         parts.append(before if look is None else _rows(str(organization), tested, look, now))
     found = pl.concat(parts).sort(OUTCOME_PREDICTIONS.order)
     stores.lake.write_whole(found, OUTCOME_PREDICTIONS)

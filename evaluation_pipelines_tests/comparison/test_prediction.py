@@ -171,3 +171,17 @@ def test_a_score_that_was_made_after_the_outcome_or_by_a_newer_version_is_left_o
     found = write_predictions(place.stores, NOW)
 
     assert [each[0] for each in shown(found)] == ["composite"]  # version 7 was never registered
+
+
+def test_indications_are_computed_once_a_day(place: Workplace) -> None:
+    fill(place, 36)
+    # The primary outcome of the settings has no row: what is shown is an agreement, at no look.
+    rows = place.lake.select(SESSION_OUTCOMES).with_columns(kind=pl.lit("accepted"))
+    put(place, SESSION_OUTCOMES, rows.to_dicts())
+    first = write_predictions(place.stores, NOW)
+    assert set(first["look"]) == {0}
+    assert set(first["family"]) == {"agreement"}
+    fill(place, 24)
+    put(place, SESSION_OUTCOMES, rows.head(24).to_dicts())
+    assert write_predictions(place.stores, NOW + timedelta(hours=1)).equals(first)
+    assert write_predictions(place.stores, NOW + timedelta(days=1))["units"].max() == 24
