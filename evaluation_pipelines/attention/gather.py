@@ -40,6 +40,7 @@ from evaluation_pipelines.attention.domain.item import (
     rises,
     risks_of,
     silent_locks,
+    transcripts,
     unscored,
     waiting_dates,
 )
@@ -65,6 +66,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.libraries import session_lines
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
@@ -227,6 +229,7 @@ def gather(
         risks=readable.of(lambda: _risks(stores, view), {}),
         others=[
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
+            *transcripts(TranscriptReads(stores.ledger).lines()),
             waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
             *silent_locks(_at_work(stores), now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),

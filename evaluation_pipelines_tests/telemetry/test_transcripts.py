@@ -11,6 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from evaluation_pipelines.attention.domain.items import attention
+from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
@@ -218,6 +220,15 @@ def test_lines_that_cannot_be_read_are_named(workplace: Workplace) -> None:
         ("claude_code", "hologram"): 1,
         ("claude_code", "of another form"): 1,
     }
+    (item,) = [
+        each for each in attention(gather(workplace.stores, NOW)) if each.kind == "transcripts"
+    ]
+    assert item.seen == "2 lines of transcripts of unknown kinds"
+    assert [str(each) for each in item.parts] == [
+        "claude_code of unknown version: 100% known",
+        "claude_code 2.1.150: 100% known",
+        "claude_code 9.9.9: 0% known",
+    ]
     (row,) = workplace.quarantined().to_dicts()
     assert f"{path}, byte {len(content)}, {len(broken) - 1} bytes: not JSON" in row["reason"]
     assert read(workplace).counts.quarantined == 0

@@ -3,6 +3,7 @@
 Facts about sessions: rises of cost and failures, and remaining quality risks.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -12,10 +13,11 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS
-from evaluation_pipelines.formatting import age, pluralize, usd
+from evaluation_pipelines.formatting import age, percent, pluralize, usd
 from evaluation_pipelines.numerics.estimates import LEVEL, t_quantile
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
+from evaluation_pipelines.telemetry.domain.transcripts import LineKind
 
 _GIB = 2**30
 _BUILT_WITHIN = timedelta(minutes=30)
@@ -151,6 +153,31 @@ def waiting_dates(number: int, since: datetime | None, now: datetime) -> Item:
     if since is not None and now - since > _BUILT_WITHIN:
         return Item("due", "running", State.FAILED, seen, *BUILD, since=since)
     return Item("due", "running", State.OK, seen)
+
+
+def transcripts(lines: Mapping[tuple[str, LineKind], int]) -> Iterator[Item]:
+    """Yield the share of known lines in the transcripts of each program and version.
+
+    ``lines`` are the lines read, by program and kind.
+    """
+    read, known = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for (program, kind), number in lines.items():
+        read[program, kind.version] += number
+        known[program, kind.version] += number if kind.is_known else 0
+    parts = [
+        Part(
+            f"{program} {version or 'of unknown version'}", f"{percent(known[key] / number)} known"
+        )
+        for key, number in sorted(read.items())
+        for program, version in [key]
+    ]
+    if known.total() == read.total() and parts:
+        seen = f"All lines of transcripts are known ({pluralize(len(parts), 'version')})"
+        yield Item("transcripts", "telemetry", State.OK, seen, parts=(*parts,))
+    elif parts:
+        seen = f"{pluralize(read.total() - known.total(), 'line')} of transcripts of unknown kinds"
+        advice = "Update evaluation-pipelines: their agents are newer."
+        yield Item("transcripts", "telemetry", State.WARNING, seen, advice, parts=(*parts,))
 
 
 def silent_locks(holders: Iterable[tuple[str, str, datetime]], now: datetime) -> Iterator[Item]:

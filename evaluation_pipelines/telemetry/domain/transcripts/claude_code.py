@@ -204,6 +204,8 @@ class ClaudeCodeTranscript(Transcript):
                 raise ValueError("not JSON")
             return kind
         entry: _Line = decode(_LINE, line)
+        if entry.version is not None:
+            self.context["version"] = entry.version
         if entry.type == "assistant" and entry.message is not None:
             if self._is_own(entry):
                 self._read_reply(entry, entry.message, offset)
