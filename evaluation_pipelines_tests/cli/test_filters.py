@@ -91,7 +91,7 @@ OTHERS = {
     *("judge session", "judge run", "judge validate", "show", "profiles set", "profiles switch"),
     *("scorecards override", "quarantine retry", "people import", "forget", "expire", "serve"),
     *("keys create", "keys revoke", "agent-config", "gate"),
-    *("experiment create", "experiment assign", "experiment show"),
+    *("experiment create", "experiment assign", "experiment show", "evaluations", "mcp"),
 }
 """Commands that do something, or show one thing."""
 

@@ -79,6 +79,7 @@ CHANGE = {
 
 OF_OTHERS = {
     "gate": "measures of two arms",
+    "mcp": "answers to a client, by the same rules (see test_mcp_server)",
     "experiment show": "numbers of units and measures of arms",
     "people list": "what the file of identities is kept with, and unknown ids",
     "quarantine list": "the bytes of a line that could not be read",

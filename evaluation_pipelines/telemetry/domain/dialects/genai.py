@@ -245,8 +245,8 @@ def _refine_copilot(row: Row, rest: dict[str, Any]) -> bool:
     if name.startswith(GENAI.name_prefix):
         row["source_event_name"] = name.removeprefix(GENAI.name_prefix)
         row["event_name"] = _EVENT_NAMES.get(row["source_event_name"], "other")
-    if row["event_name"] == "api_request":
-        row.setdefault("cache_read_tokens")  # never sent, however many they are
+    if row["event_name"] == "api_request" and "cache_read_tokens" not in row:
+        row["cache_read_tokens"] = None  # not sent, however many they are
         row.setdefault("cache_creation_tokens")
     return _refine(row, rest)
 
