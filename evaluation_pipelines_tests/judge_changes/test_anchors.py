@@ -152,7 +152,6 @@ def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
     tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_run, "LET_GO_S", 0.2)
-    monkeypatch.setattr(score_requests, "endpoint_of", lambda _: "http://another")
     with changed_judge(tmp_path, judge) as judged, ThreadPoolExecutor(1) as pool:
         stores, before = judged.workplace.stores, len(judge.requests)
         run = AnchorRun(stores, *only_change(judged), "tests", clock=lambda: judged.now)
@@ -161,7 +160,9 @@ def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
             report = pool.submit(run.run)
             judge.wait_for(before + 3)  # the former judge is tried on three anchors
             plans, query = load_plans(stores, judged.now), SessionName("s4-5")
-            request_score(stores, plans, query, "ada", judged.now, force=True)
+            with monkeypatch.context() as patched:
+                patched.setattr(score_requests, "endpoint_of", lambda _: "http://another")
+                request_score(stores, plans, query, "ada", judged.now, force=True)
             wait_for(lambda: run._let_go_for)
         finally:
             judge.may_answer.set()
