@@ -26,7 +26,11 @@ from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_
 from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
 from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.reporting.domain.book_states import title_of
-from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
+from evaluation_pipelines.reporting.domain.session_facts import (
+    dimensions,
+    outcome_facts,
+    session_facts,
+)
 from evaluation_pipelines.reporting.session_view import (
     SessionView,
     Timeline,
@@ -162,6 +166,8 @@ def print_session(
     for name, shown in _LINES.items():
         if said := [_said(name, each.lower(), facts[each]) for each in shown if each in facts]:
             _print_fact(name, ", ".join(said))
+    for kind, value in outcome_facts(view.outcomes):
+        _print_fact(kind.lower(), one_line(value))
     if not view.has_ended:
         _print_fact("end", open_sentence(view.session["ended_at"], idle_minutes))
     if view.excluded_by is not None:

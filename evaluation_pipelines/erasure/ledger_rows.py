@@ -77,7 +77,7 @@ _STORES = (
     _Store(SESSION_SCORES, "session_id", names=("score_triggered_by",), judged=True),
     _Store(ANCHOR_SCORES, "session_id", names=("score_triggered_by",), judged=True),
     _Store(JUDGE_ANCHORS, "session_id"),
-    _Store(LATE_OUTCOMES, "session_id", names=("reference",)),
+    _Store(LATE_OUTCOMES, "session_id", words=("reference",)),
     _Store(SESSION_INDEX, "session_id"),
     _Store(OVERRIDES, "session_key", names=("annotator", "recorded_by", "reason")),
     _Store(AUDIT_SAMPLES, "session_key", names=("classification_label", "model")),

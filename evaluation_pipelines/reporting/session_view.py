@@ -19,6 +19,7 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileEr
 from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
@@ -100,6 +101,7 @@ class SessionView:
         judge_state: Whether the session is due for judging, and why or why not. ``None`` if its
             profile does not use a judge, and as of a past time, which the ledger does not keep.
         external: EXTERNAL_EVALUATIONS of the session, in order.
+        outcomes: SESSION_OUTCOMES of the session, in order.
     """
 
     session: SessionRow
@@ -115,6 +117,7 @@ class SessionView:
     excluded_by: str | None
     judge_state: DueState | None
     external: tuple[Row, ...]
+    outcomes: tuple[Row, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -175,6 +178,7 @@ def session_view(
         window.excluded_by,
         _judge_state(stores, window, profile, time),
         _external(stores, session),
+        tuple(stores.lake.read(SESSION_OUTCOMES, days, where=is_one).rows(named=True)),
     )
 
 

@@ -69,6 +69,15 @@ SESSIONS = Table(
         *(each for each in SESSION_EVALUATIONS.columns if each.name in EVALUATED),
         *columns(
             ("tools_per_prompt", pl.Float64, "tool calls per prompt, null when either is unknown"),
+            ("committed", pl.Boolean, "it made a commit, null without a known one"),
+            ("merged", pl.Boolean, "a commit or what it was reported for was merged"),
+            ("reverted", pl.Boolean, "of merged work: it was reverted"),
+            ("survival_7d", pl.Float64, "0-1: share of its lines alive 7 days after the merge"),
+            (
+                "tests_after_last_edit",
+                pl.String,
+                "passed, failed or none, null without an edit or a known result",
+            ),
             ("unscored_reason", pl.String, "why there is no scorecard, else null", BLIND),
             ("automatic_judge_model", pl.String, "model that judged automatic_100, else null"),
             ("state", pl.String, "state in the books of its day, null without books"),

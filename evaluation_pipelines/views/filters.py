@@ -41,6 +41,30 @@ JUDGED = {
 }
 """Values of the filter by judge score, and by the state of judging."""
 
+OUTCOMES = {
+    "committed": "committed",
+    "merged": "merged",
+    "not_merged": "not merged",
+    "reverted": "reverted",
+    "not_reverted": "merged, not reverted",
+    "tests_passed": "tests passed at the end",
+    "tests_failed": "tests failed at the end",
+    "tests_none": "no tests after the last edit",
+}
+"""Values of the filter by outcome."""
+
+_HAPPENED = {
+    "committed": pl.col("committed"),
+    "merged": pl.col("merged"),
+    "not_merged": ~pl.col("merged"),
+    "reverted": pl.col("reverted"),
+    "not_reverted": ~pl.col("reverted"),
+    **{
+        f"tests_{each}": pl.col("tests_after_last_edit") == each
+        for each in ("passed", "failed", "none")
+    },
+}
+
 _FIRST_YEAR, _LAST_YEAR, _MOST_DIGITS = 2000, 2200, 18
 
 
@@ -56,6 +80,7 @@ class ListQuery(SessionFilter):
         state: A ``state`` of the books.
         score: A name in SCORES.
         judge: A name in JUDGED.
+        outcome: A name in OUTCOMES.
         alert: Id of an alert of sessions below their threshold: only these.
         sort: Name of an order; with ``-`` before it the largest come first.
     """
@@ -67,6 +92,7 @@ class ListQuery(SessionFilter):
     state: str | None = None
     score: str | None = None
     judge: str | None = None
+    outcome: str | None = None
     alert: int | None = None
     sort: str = SESSION_LISTING.usual_order
 
@@ -98,7 +124,7 @@ class ListQuery(SessionFilter):
     @property
     def is_filtered(self) -> bool:
         """True if some sessions may be left out."""
-        return any((self.values, self.dates, self.score, self.judge, self.alert))
+        return any((self.values, self.dates, self.score, self.judge, self.outcome, self.alert))
 
     @property
     def asks_for_judge(self) -> bool:
@@ -131,6 +157,8 @@ class ListQuery(SessionFilter):
             found += [is_in_band("judge_total", self.judge), ~pl.col(WAITS)]
         elif self.judge is not None:
             found += [pl.col("judge_badge") == JUDGED[self.judge], ~pl.col(WAITS)]
+        if self.outcome is not None:
+            found.append(_HAPPENED[self.outcome])
         return pl.all_horizontal(SessionFilter.condition(self), *found)
 
 
@@ -156,6 +184,7 @@ def parse_query(
         dates=_span(_date(given, "from"), _date(given, "to")),
         score=_one_of(given, "score", SCORES),
         judge=_one_of(given, "judge", JUDGED),
+        outcome=_one_of(given, "outcome", OUTCOMES),
         alert=_number(given, "alert"),
         sort=parse_order(given.get("sort"), orders, usual_order),
     )

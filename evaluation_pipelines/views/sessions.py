@@ -20,6 +20,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of, with_band
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.outcomes.domain.by_session import by_session
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -28,6 +29,7 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     SESSIONS,
     TOOL_REPORTS,
@@ -153,7 +155,7 @@ _STORED: Mapping[Table, Mapping[str, str]] = {
 }
 """Stored columns of each table, with their names in the relation."""
 
-_READ = (*_STORED, SCORECARDS, JUDGE_SCORES)
+_READ = (*_STORED, SESSION_OUTCOMES, SCORECARDS, JUDGE_SCORES)
 """Tables that a row is read from. The first one has all dates."""
 
 _DERIVED: Sequence[pl.Expr] = (tools_per_prompt(),)
@@ -364,6 +366,8 @@ def _stored(
         else:
             found = lake.read(table, days, [*SESSION_KEY, *names], is_one)
         rows = rows.join(found.rename(dict(names)), on=SESSION_KEY, how="left")
+    happened = by_session(lake.read(SESSION_OUTCOMES, days, where=is_one))
+    rows = rows.join(happened, on=SESSION_KEY, how="left")
     # A session that failed is not one to keep.
     verdict = pl.when(pl.col("status") != "failed").then("recommendation")
     return rows.with_columns(*_DERIVED, recommendation=verdict)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.demo.landing import SAMPLES_FOLDER, put_telemetry, recorded
+from evaluation_pipelines_tests.telemetry_generator.outcomes import OUTCOMES, work_of
 from evaluation_pipelines_tests.telemetry_generator.record import EXTENT, write_landing_files
 
 
@@ -71,3 +72,21 @@ def test_telemetry_that_was_put_there_is_never_rewritten(tmp_path: Path) -> None
     first = landed(tmp_path, end)
 
     assert landed(tmp_path, end + timedelta(days=1)) == first
+
+
+def test_work_of_high_quality_is_merged_more_often(tmp_path: Path) -> None:
+    """Merged with the hidden quality as probability: both halves lie near their mean quality."""
+    put_telemetry(tmp_path, recorded().end, lambda _files: None)
+    work = work_of(tmp_path / "demo")
+    sent = [json.loads(line) for line in (tmp_path / OUTCOMES).read_text("utf-8").splitlines()]
+    found = sorted(
+        (work[each["session_id"]].quality, each["value"])
+        for each in sent
+        if each["kind"] == "merged"
+    )
+    middle = len(found) // 2
+    for half in (found[:middle], found[middle:]):
+        quality, merged = (sum(each) / len(half) for each in zip(*half, strict=True))
+        # Standard error at most 0.5 / sqrt(67) = 0.061: three of them.
+        assert merged == pytest.approx(quality, abs=0.19)
+    assert sum(each[1] for each in found[middle:]) > sum(each[1] for each in found[:middle])

@@ -35,14 +35,14 @@ def test_no_byte_of_any_store_has_a_trace_and_the_others_stay(tmp_path: Path) ->
             *(f"lake {table}" for table in ("agent_events", "agent_sessions", "quarantine")),
             *(f"lake {table}" for table in ("session_performance", "tool_reports", "scorecards")),
             *(f"lake {table}" for table in ("session_evaluations", "evaluation_books")),
-            "lake judge_scores",
+            *("lake judge_scores", "lake session_outcomes"),
         }
         forgot = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW).run(
             Subject("person", "ada")
         )
 
         assert found(tmp_path) == {}
-        assert [each.kept_because for each in forgot.landing] == [None] * 3
+        assert [each.kept_because for each in forgot.landing] == [None] * 4
         assert forgot.erasure.rows["agent_events_landed"] == 8
         assert not set(re.findall(r"\w+", json.dumps(dict(forgot.erasure.rows)))) & {*TRACES}
         identities = workplace.settings.identities_path.read_text()

@@ -1,5 +1,6 @@
 """An installation in which every store has something of Ada."""
 
+import json
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -80,6 +81,8 @@ def fill_ledger(workplace: Workplace) -> None:
     """Ingest and build the sessions of Ada and Ben, and judge and note them."""
     workplace.settings.identities_path.write_text(IDENTITIES)
     workplace.land("logs.jsonl", two_people() + _BROKEN)
+    outcomes = [{"session_id": each, "kind": "merged"} for each in (SESSION, "sess-of-ben")]
+    workplace.land("outcomes.jsonl", "".join(f"{json.dumps(e)}\n" for e in outcomes).encode())
     workplace.ingest()
     sync_identities(workplace.stores, NOW)
     _judge(workplace)

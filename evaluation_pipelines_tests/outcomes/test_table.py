@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.outcomes.table import write_late
+from evaluation_pipelines.reporting.domain.session_facts import outcome_facts
+from evaluation_pipelines.reporting.session_view import session_view
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_OUTCOMES
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
+from evaluation_pipelines.views.sessions import sessions
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, request
 
@@ -90,6 +94,9 @@ def test_a_late_outcome_changes_its_own_table_alone(workplace: Workplace) -> Non
     assert outcomes(workplace, "value", "read_at") == [(1.0, _READ)]
 
     assert manifest.current(AGENT_SESSIONS.name, JUNE_1) == before
+    assert sessions(workplace.stores, [JUNE_1])["merged"].to_list() == [True]
+    view = session_view(workplace.stores, SessionName("one", None))
+    assert outcome_facts(view.outcomes) == [("Merged", "yes (0f1e2d3, git)")]
 
 
 def test_an_outcome_that_comes_before_its_session_waits_for_it(workplace: Workplace) -> None:

@@ -1,8 +1,8 @@
 """Outcomes over HTTP: stored for the organization of the key, with the reason of a defect."""
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.world import claude, line
 
 SENT = {"session_id": "one", "kind": "merged", "reference": "pull/12"}
 
@@ -14,6 +14,11 @@ def test_an_outcome_is_stored_for_the_organization_of_its_key(service: Service) 
         answer = acme.post("/api/v1/outcomes", json=SENT)
         assert (answer.status_code, answer.json()) == (200, stored)
     assert acme.post("/api/v1/outcomes", json={**SENT, "organization": "beta"}).status_code == 404
+    # A key learns nothing of the sessions of another organization.
+    service.workplace.land("a.jsonl", line(claude("user_prompt", session__id="one")))
+    service.workplace.ingest()
+    assert acme.post("/api/v1/outcomes", json=SENT).json()["is_known"] is False
+    of_default = service.client(service.key(Role.INGEST, "default"))
+    assert of_default.post("/api/v1/outcomes", json=SENT).json()["is_known"] is True
     refused = acme.post("/api/v1/outcomes", json={**SENT, "kind": "nonsense"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_outcome")
-    assert OutcomeStore(service.workplace.ledger).queued() == {}

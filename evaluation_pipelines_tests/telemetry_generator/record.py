@@ -11,6 +11,7 @@ from pathlib import Path
 from evaluation_pipelines.demo.landing import RECORDING, recorded
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.telemetry_generator.guests import write_guests
+from evaluation_pipelines_tests.telemetry_generator.outcomes import write_outcomes
 from evaluation_pipelines_tests.telemetry_generator.outside import write_outside
 from evaluation_pipelines_tests.telemetry_generator.span_wordings import SPAN_WORDINGS
 from evaluation_pipelines_tests.telemetry_generator.upgrades import write_upgrades
@@ -35,6 +36,7 @@ def write_landing_files(landing_dir: Path, end: date) -> None:
     )
     write_upgrades(team, seed=SEED, end=end)
     write_outside(landing_dir, seed=SEED, end=end, days=EXTENT.days)
+    write_outcomes(landing_dir, seed=SEED, end=end)
 
 
 def record(end: date) -> None:

@@ -21,6 +21,8 @@ ROWS = pl.DataFrame(
         "judge_badge": ["80 green", "Failed", "90 green", "Scoring"],
         "effective_100": [None, 75.0, 74.0, 10.0],
         "cost_usd": [1.0, None, 3.0, 1.0],
+        "merged": [True, None, False, True],
+        "reverted": [False, None, None, True],
     }
 )
 WAITING = pl.DataFrame(
@@ -33,6 +35,8 @@ WAITING = pl.DataFrame(
         "judge_badge": ["20 red"],
         "effective_100": [20.0],
         "cost_usd": [None],
+        "merged": [None],
+        "reverted": [None],
     },
     schema=ROWS.schema,
 )
@@ -55,6 +59,9 @@ def keys(query: ListQuery) -> str:
         ({"score": "unscored", "judge": ""}, "d"),
         ({"judge": "failed"}, "c"),
         ({"judge": "scoring"}, "a"),
+        ({"outcome": "merged"}, "da"),
+        ({"outcome": "not_merged"}, "b"),
+        ({"outcome": "not_reverted"}, "d"),
         ({"score": "red"}, "a"),  # e awaits its blind review: neither here nor without a score
         ({"score": "waiting"}, "e"),
         ({"sort": "score"}, "abcde"),

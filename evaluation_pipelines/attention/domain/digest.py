@@ -157,8 +157,8 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
     """Return sessions, mean score and cost of some days, next to those of as many days before.
 
     Args:
-        now: Sessions with ``effective_100``, IS_SCORED and ``cost_usd``, as ``withhold`` returns
-            them.
+        now: Sessions with ``effective_100``, IS_SCORED, ``cost_usd`` and ``merged``, as
+            ``withhold`` returns them.
         before: Those before.
         days: The number of days.
     """
@@ -166,7 +166,19 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
         f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
         f"mean score {_score(now)} of 100 (before {_score(before)}), {_of_how_many(now)}",
         f"cost {_cost(now)} (before {_cost(before)})",
+        *_merged(now, before),
     ]
+
+
+def _merged(now: pl.DataFrame, before: pl.DataFrame) -> list[str]:
+    """Return how many sessions were merged, if known of any."""
+    this, former = (
+        f"{whole(int(each['merged'].sum()))} of {whole(each['merged'].count())}"
+        for each in (now, before)
+    )
+    if not now["merged"].count():
+        return []
+    return [f"merged {this} sessions with a known result (before {former})"]
 
 
 def most_lost(tools: pl.DataFrame) -> list[str]:

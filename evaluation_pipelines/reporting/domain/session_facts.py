@@ -91,6 +91,31 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
     return [(name, str(value)) for name, value in named.items() if value]
 
 
+def outcome_facts(outcomes: Sequence[Row]) -> Facts:
+    """Return kind and value of each outcome of a session, rows of SESSION_OUTCOMES."""
+    return [(_kind(each["kind"]), _outcome(each)) for each in outcomes]
+
+
+def _kind(kind: str) -> str:
+    return kind.removeprefix("x_").replace("_", " ").capitalize()
+
+
+def _outcome(row: Row) -> str:
+    value, is_share = row["value"], row["kind"].startswith("survival") or row["value"] not in {0, 1}
+    if value is None:
+        shown = "none ran" if row["source"] == "telemetry" else "unknown"
+    elif row["kind"] == "tests_after_last_edit":
+        shown = "passed" if value else "failed"
+    else:
+        shown = percent(value) if is_share else "yes" if value else "no"
+    about = [
+        f"{row['happened_at']:%Y-%m-%d %H:%M}" if row["happened_at"] else None,
+        row["reference"] if row["kind"] != "accepted" else None,
+        f"{row['source']}, inferred" if row["inferred"] else row["source"],
+    ]
+    return f"{shown} ({', '.join(filter(None, about))})"
+
+
 def in_brief(row: Row) -> Sequence[str]:
     """Return duration, tool calls and cost of a session, for one line."""
     failed = f", {number(row['tools_failed'], 0)} failed" if row["tools_failed"] else ""

@@ -9,7 +9,7 @@ from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range, named_ranges
 from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.pages.rendering import Visit
-from evaluation_pipelines.views.filters import JUDGED, SCORES, ListQuery
+from evaluation_pipelines.views.filters import JUDGED, OUTCOMES, SCORES, ListQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ def _applied(query: ListQuery, words: str) -> Iterator[tuple[str, str, str]]:
         yield "score", "Score", SCORES[query.score]
     if query.judge is not None:
         yield "judge", "Judge", JUDGED[query.judge]
+    if query.outcome is not None:
+        yield "outcome", "Outcome", OUTCOMES[query.outcome]
     if query.alert is not None:
         yield "alert", "Alert", f"{query.alert}"
     if words:

@@ -22,6 +22,7 @@ from evaluation_pipelines.reporting.domain.session_facts import (
     dimensions,
     in_brief,
     lost_calls,
+    outcome_facts,
     scoring_of,
     session_facts,
 )
@@ -119,7 +120,10 @@ class _Seen:
             name=name,
             seen=self,
             session=self.view.session,
-            facts=session_facts(self.view.session, self._hidden),
+            facts=[
+                *session_facts(self.view.session, self._hidden),
+                *outcome_facts(self.view.outcomes),
+            ],
             brief=in_brief(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,

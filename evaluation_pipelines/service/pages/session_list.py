@@ -36,7 +36,14 @@ from evaluation_pipelines.sessions.domain.session_filter import short_name
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.telemetry.event_texts import prompts_with
-from evaluation_pipelines.views.filters import CHOICES, JUDGED, LIST_COLUMNS, SCORES, ListQuery
+from evaluation_pipelines.views.filters import (
+    CHOICES,
+    JUDGED,
+    LIST_COLUMNS,
+    OUTCOMES,
+    SCORES,
+    ListQuery,
+)
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import with_details, with_live_judge
 
@@ -96,6 +103,7 @@ def sessions(visit: Visitor) -> Response:
         choices=choices_of(every, names),
         scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
         judged=JUDGED,
+        outcomes=OUTCOMES,
         next_url=page.cursor and visit.frame.here(cursor=page.cursor),
         is_search_cut=page.is_search_cut,
         csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),

@@ -309,5 +309,5 @@ def outcomes(here: Here, caller: Sender, sent: NewOutcome) -> StoredOutcome:
         store.add([outcome])
     return StoredOutcome.model_validate(
         {name: getattr(outcome, name) for name in StoredOutcome.model_fields if name != "is_known"}
-        | {"is_known": store.knows(outcome.session_id)}
+        | {"is_known": store.knows(outcome.organization_id, outcome.session_id)}
     )

@@ -42,9 +42,10 @@ class OutcomeStore:
             rows = connection.execute(sa.select(LATE_OUTCOMES).where(_LATE.session_id.in_(ids)))
             return pl.DataFrame([tuple(row) for row in rows], LATE, orient="row")
 
-    def knows(self, session_id: str) -> bool:
-        """Return whether telemetry of a session has arrived."""
-        query = sa.select(_SESSION.session_id).where(_SESSION.session_id == session_id).limit(1)
+    def knows(self, organization_id: str, session_id: str) -> bool:
+        """Return whether telemetry of a session of an organization has arrived."""
+        is_its = _SESSION.session_id == session_id, _SESSION.organization_id == organization_id
+        query = sa.select(_SESSION.session_id).where(*is_its)
         with reading(self._engine) as connection:
             return connection.scalar(query) is not None
 

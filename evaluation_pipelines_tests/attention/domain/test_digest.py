@@ -28,7 +28,8 @@ def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) 
     schema = {"person_id": pl.String, "model": pl.String, "effective_100": pl.Float64}
     frame = pl.DataFrame(list(rows), schema, orient="row")
     is_scored = pl.col("effective_100").is_not_null()
-    return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64), is_scored=is_scored)
+    merged = pl.lit(None, pl.Boolean)
+    return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64), is_scored=is_scored, merged=merged)
 
 
 LATE, EARLY = (date(2026, 6, 8), date(2026, 6, 14)), (date(2026, 6, 1), date(2026, 6, 7))
@@ -100,6 +101,10 @@ def test_the_summary_says_what_is_unknown() -> None:
         "2 sessions (the 7 days before 0)",
         "mean score 61.0 of 100 (before -), of 1 scored sessions",
         "cost $1.00, unknown for 1 (before -)",
+    ]
+    merged = [now.with_columns(merged=pl.lit(each)) for each in (True, False)]
+    assert summary(pl.concat([now, *merged]), merged[1], 7)[3:] == [
+        "merged 2 of 4 sessions with a known result (before 0 of 2)",
     ]
 
 

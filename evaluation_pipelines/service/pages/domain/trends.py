@@ -76,6 +76,7 @@ MEASURES = (
     Measure("cost_per_session", "Cost per session", usd, "known_costs"),
     Measure("tokens_per_session", "Tokens per session", tokens, "known_tokens"),
     Measure("failed_share", "Failed tool calls", percent),
+    Measure("merged_share", "Merged sessions", percent, "known_merged"),
 )
 
 CSV_COLUMNS = (
@@ -83,6 +84,7 @@ CSV_COLUMNS = (
     *(QUALITY, AS_SCORED, "known_costs", "cost_usd", "cost_per_session"),
     *("known_tokens", "tokens_per_session"),
     *("calls", "failed_calls", "failed_share", "failed_sessions"),
+    *("known_merged", "merged_share"),
 )
 
 
@@ -124,6 +126,8 @@ def trend_rows(
             cost_per_session=pl.col("cost_usd").mean(),
             known_tokens=pl.col("total_tokens").count().cast(pl.Int64),
             tokens_per_session=pl.col("total_tokens").mean(),
+            known_merged=pl.col("merged").count().cast(pl.Int64),
+            merged_share=pl.col("merged").mean(),
             calls=known_calls.sum(),
             failed_calls=pl.col("tools_failed").sum(),
             failed_sessions=(pl.col("status") == "failed").sum().cast(pl.Int64),

@@ -36,6 +36,7 @@ ROWS = pl.DataFrame(
         "status": ["completed", "failed", "completed", "completed"],
         "is_scored": [True, True, True, True],
         "awaits_review": [False, True, False, False],
+        "merged": [True, False, None, None],
     }
 )
 
@@ -65,6 +66,9 @@ def test_a_period_has_means_of_what_is_known() -> None:
         "failed_calls": 2,
         "failed_share": 0.2,
         "failed_sessions": 1,
+        # One of two.
+        "known_merged": 2,
+        "merged_share": 0.5,
     }
 
 

@@ -1,0 +1,51 @@
+"""The outcomes of a session in a row: columns of the relation of sessions."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas import SESSION_KEY
+
+COLUMNS = pl.Schema(
+    {
+        "committed": pl.Boolean,
+        "merged": pl.Boolean,
+        "reverted": pl.Boolean,
+        "survival_7d": pl.Float64,
+        "tests_after_last_edit": pl.String,
+    }
+)
+_TESTS = "tests_after_last_edit"
+
+
+def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
+    """Return SESSION_KEY and COLUMNS of the sessions with outcomes.
+
+    One of several commits is enough for ``merged`` and ``reverted``. ``survival_7d`` is the mean by
+    lines. If sources contradict about one reference, it is left out.
+
+    Args:
+        outcomes: Rows of ``session_outcomes``.
+    """
+    one = [*SESSION_KEY, "kind", "reference"]
+    differ = pl.col("value").min().over(one) < pl.col("value").max().over(one)
+    differ = differ.fill_null(value=False)
+    rows = outcomes.filter(pl.col("kind").is_in([*COLUMNS, "commit"]), ~differ)
+    value, lines = pl.col("value"), pl.col("lines").fill_null(1)
+    tests = pl.when(value == 1).then(pl.lit("passed")).when(value == 0).then(pl.lit("failed"))
+
+    def of(kind: str, what: pl.Expr) -> pl.Expr:
+        return what.filter(pl.col("kind") == kind)
+
+    survival = of("survival_7d", value * lines).sum()
+    survived_of = of("survival_7d", lines * value.is_not_null()).sum()
+    return (
+        rows.sort("source")
+        .group_by(SESSION_KEY)
+        .agg(
+            of("commit", value).max().cast(pl.Boolean).alias("committed"),
+            of("merged", value).max().cast(pl.Boolean).alias("merged"),
+            of("reverted", value).max().cast(pl.Boolean).alias("reverted"),
+            pl.when(survived_of > 0).then(survival / survived_of).alias("survival_7d"),
+            of(_TESTS, tests.otherwise(pl.lit("none"))).first().alias(_TESTS),
+        )
+        .cast(COLUMNS)
+    )

@@ -1,0 +1,49 @@
+"""The outcomes of a session in one row, worked out by hand."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.outcomes.domain.by_session import COLUMNS, by_session
+from evaluation_pipelines.schemas import SESSION_OUTCOMES
+
+
+def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
+    given = {"organization_id": "o", "session_key": "s", "kind": kind, "value": value}
+    return {**given, "reference": "c1", "source": "git", **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([_row("commit", 1)], {"committed": True}),
+        ([_row("merged", 0), _row("merged", 1, reference="c2")], {"merged": True}),
+        ([_row("merged", 0), _row("merged", 0, reference="c2")], {"merged": False}),
+        ([_row("merged", None)], {}),
+        # Two sources contradict about one reference.
+        ([_row("merged", 0), _row("merged", 1, source="outside")], None),
+        ([_row("reverted", 0)], {"reverted": False}),
+        # (10 * 0.5 + 30 * 0.9) / 40 = 0.8; one without a value does not count.
+        (
+            [
+                _row("survival_7d", 0.5, lines=10),
+                _row("survival_7d", 0.9, lines=30, reference="c2"),
+                _row("survival_7d", None, lines=60, reference="c3"),
+            ],
+            {"survival_7d": 0.8},
+        ),
+        ([_row("tests_after_last_edit", None, reference=None)], {"tests_after_last_edit": "none"}),
+        ([_row("tests_after_last_edit", 0, reference=None)], {"tests_after_last_edit": "failed"}),
+        ([_row("x_own", 1)], None),
+    ],
+)
+def test_the_columns_of_a_session(
+    rows: list[dict[str, Any]], expected: dict[str, Any] | None
+) -> None:
+    found = by_session(pl.DataFrame(rows, SESSION_OUTCOMES.schema))
+    if expected is None:
+        assert found.is_empty()
+    else:
+        known = {**dict.fromkeys(COLUMNS), **expected}
+        assert found.select(COLUMNS.names()).to_dicts() == [pytest.approx(known)]
