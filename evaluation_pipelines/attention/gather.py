@@ -3,6 +3,7 @@
 The address of a page that an item names; the domain quotes nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from evaluation_pipelines.attention.domain.item import (
     Item,
     Page,
     Risks,
+    outgoing,
     quarantine,
     reviews,
     rises,
@@ -47,6 +49,7 @@ from evaluation_pipelines.attention.domain.item import (
 from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
 from evaluation_pipelines.attention.machine import answers, items_of_settings, source_answer
+from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
 from evaluation_pipelines.judging.ledger.score_queries import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -232,6 +235,7 @@ def gather(
             *transcripts(TranscriptReads(stores.ledger).lines()),
             waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
             *silent_locks(_at_work(stores), now),
+            *_outgoing(stores, now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
             *reviews(readable.of(view.to_review, 0)),
             *items_of_settings(stores.settings, spent_today(stores.ledger, now)),
@@ -361,6 +365,21 @@ def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[
     lines = readable.of(lambda: count_entries(stores, since), 0)
     signals = readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0)
     return quarantine(lines, signals, next(iter(newest), None), since)
+
+
+def _outgoing(stores: Stores, now: datetime) -> Iterator[Item]:
+    """Yield the receivers of the settings that do not get evaluations."""
+    names = receiver_names(stores.settings)
+    if not names:
+        return iter(())
+    deliveries = Deliveries(stores.ledger)
+    states = [
+        (each.name, each.failing_since, each.last_error, each.ended_at is not None)
+        for each in deliveries.states()
+        if each.name in names
+    ]
+    refused = Counter(each.receiver for each in deliveries.refusals() if each.receiver in names)
+    return outgoing(states, refused, now)
 
 
 def _at_work(stores: Stores) -> Iterator[tuple[str, str, datetime]]:

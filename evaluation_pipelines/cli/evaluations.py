@@ -8,8 +8,9 @@ import typer
 from evaluation_pipelines.cli.conventions import PARTLY
 from evaluation_pipelines.cli.output import OutputFormat, one_line, print_error, print_table
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.evaluations.deliveries import Deliveries
 from evaluation_pipelines.evaluations.post import NotDeliveredError
-from evaluation_pipelines.evaluations.send import Deliveries, retry_refused, send_evaluations
+from evaluation_pipelines.evaluations.send import retry_refused, send_evaluations
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -57,7 +58,8 @@ def evaluations(
             tuple(map(one_line, (each.session_key, each.receiver, each.reason)))
             for each in refusals
         ]
-        print_table("\nRefused", ("session", "receiver", "reason"), lost, essential=2)
+        if lost:
+            print_table("\nRefused", ("session", "receiver", "reason"), lost, essential=2)
     if (send or refused) and (refusals or any(each.failures for each in states)):
         raise typer.Exit(PARTLY)
 

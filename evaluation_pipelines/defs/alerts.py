@@ -1,4 +1,4 @@
-"""Sensors that raise alerts: periodic checks, and failed runs."""
+"""Sensors that send: alerts of periodic checks and failed runs, and evaluations."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +11,12 @@ from evaluation_pipelines.attention.domain.messages import failed_run_alert
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.defs.runs import end_alerts_of_good_jobs
 from evaluation_pipelines.defs.telemetry.sensors import has_recorded_failures
+from evaluation_pipelines.evaluations.send import send_evaluations
+from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 
 WILL_RETRY_TAG = "dagster/will_retry"
+_SEND_SECONDS = 20.0
 IMPLICIT_ASSET_JOB_NAME = "__ASSET_JOB"
 """Beginning of the job name of runs of selected assets: no user has defined it."""
 
@@ -34,6 +37,22 @@ def alerts_sensor(
     found = check_alerts(stores, now, context.log)
     summary = ", ".join(f"{number} {what}" for what, number in found.items())
     return dg.SkipReason(f"alerts: {summary or 'none'}")
+
+
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Sends new and changed evaluations to the receivers of the settings, and tries "
+    "again what failed. Starts no run.",
+)
+def evaluations_sensor(stores: dg.ResourceParam[Stores]) -> dg.SkipReason:
+    """Send evaluations for as long as a tick may take."""
+    try:
+        sent = send_evaluations(stores, lambda: datetime.now(UTC), seconds=_SEND_SECONDS)
+    except LockTimeoutError as error:
+        return dg.SkipReason(f"{error}")
+    texts = [f"{each.receiver}: {each.problem or f'{each.sessions} sessions'}" for each in sent]
+    return dg.SkipReason(", ".join(texts) or "no receiver of evaluations is set")
 
 
 @dg.run_failure_sensor(

@@ -173,14 +173,17 @@ class Outbox:
         with reading(self._engine) as connection:
             return _changes(connection, _ROW.position > position, *mine, limit=limit)
 
-    def of_sessions(self, keys: Collection[SessionKey]) -> list[Change]:
-        """Return the rows of some sessions."""
-        is_one = sa.tuple_(_ROW.organization_id, _ROW.session_key).in_(sorted(keys))
+    def of_session(self, organization: str, key: str) -> list[Change]:
+        """Return the row of a session, if it has one."""
         with reading(self._engine) as connection:
-            return _changes(connection, is_one)
+            return _changes(
+                connection, _ROW.organization_id == organization, _ROW.session_key == key
+            )
 
 
-def events_of(stores: Stores, changes: Sequence[Change], after: int) -> pl.DataFrame:
+def events_of(
+    stores: Stores, changes: Sequence[Change], after: int, *, explained: bool
+) -> pl.DataFrame:
     """Return the evaluations that changed after a position: EVALUATION_EVENTS.
 
     An evaluation that has changed once more since it was noted is left out: it gets a later
@@ -190,6 +193,7 @@ def events_of(stores: Stores, changes: Sequence[Change], after: int) -> pl.DataF
         stores: The stores.
         changes: Sessions of the outbox.
         after: Position of their reader.
+        explained: Whether it gets explanations.
 
     Raises:
         LakeError: A file cannot be read.
@@ -224,7 +228,7 @@ def events_of(stores: Stores, changes: Sequence[Change], after: int) -> pl.DataF
         rows.with_columns(
             event_id=pl.Series(ids, dtype=pl.String),
             label=pl.when(is_gone).then(pl.lit(WITHDRAWN)).otherwise("label"),
-            explanation=pl.col("explanation") if stores.settings.export_texts else None,
+            explanation=pl.col("explanation") if explained else None,
             noted_at=pl.from_epoch("position", "us").dt.replace_time_zone("UTC"),
         )
         .join(_root_spans(stores, rows), on=SESSION_KEY, how="left", maintain_order="left")

@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from evaluation_pipelines.evaluations.deliveries import FILES, OTLP, WEBHOOK
 from evaluation_pipelines.evaluations.domain.otlp import logs_line, logs_request, spans_request
 from evaluation_pipelines.evaluations.post import Answer, NotDeliveredError, post
 from evaluation_pipelines.settings import Settings
@@ -61,11 +62,11 @@ def receivers(settings: Settings) -> Iterator[Receiver]:
         yield _Files(settings.export_files_dir)
     for name, webhook in settings.webhooks.items():
         url, secret = webhook.url.get_secret_value(), webhook.secret.get_secret_value()
-        yield _Webhook(f"webhook {name}", url, secret, webhook.organization)
+        yield _Webhook(f"{WEBHOOK} {name}", url, secret, webhook.organization)
 
 
 class _Otlp:
-    name, organization = "otlp", None
+    name, organization = OTLP, None
 
     def __init__(self, settings: Settings) -> None:
         self._is_logs = settings.export_format == "events"
@@ -103,7 +104,7 @@ class _Files:
     """One file a batch, named by its first position: written again it has the same name."""
 
     folder: Path
-    name: str = "files"
+    name: str = FILES
     organization: None = None
 
     @property

@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from threading import Event, Thread
-from time import monotonic, process_time
+from time import monotonic, process_time, sleep
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_items
@@ -24,6 +25,8 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build import Build, DateFailed
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.evaluations.deliveries import receiver_names
 from evaluation_pipelines.people.identity_store import identities_fingerprint, sync_identities
 from evaluation_pipelines.profiles.sync import files_fingerprint, sync_profiles
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError
@@ -46,6 +49,7 @@ _LONGEST_PAUSE_S = 10.0
 
 _TRY_LOCK_EVERY_S = 5.0
 _MINUTE_S = 60.0
+_SEND_EVERY_S = 30.0
 _PUBLISH_SHARE = 0.2
 """Share of a core that publishing may use: one that takes 2 s is followed by 10 s without."""
 
@@ -206,6 +210,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     Thread(target=_end_with_parent, daemon=True).start()
     with open_stores(load_settings()) as stores:
+        # A slow receiver must not hold up what is read and built.
+        Thread(target=_send_evaluations, args=[stores], daemon=True).start()
         try:
             run(stores, Event())
         except Exception as error:
@@ -213,6 +219,20 @@ def main() -> None:
             alert = reported(NOT_CURRENT, KEEP_CURRENT, reason)
             raise_alert(stores, alert, datetime.now(UTC), LOG)
             raise
+
+
+def _send_evaluations(stores: Stores) -> None:
+    if not receiver_names(stores.settings):
+        return
+    from evaluation_pipelines.evaluations.send import send_evaluations  # slow to import
+
+    while True:
+        sleep(_SEND_EVERY_S)
+        try:
+            with suppress(LockTimeoutError):  # Dagster or a terminal sends
+                send_evaluations(stores, lambda: datetime.now(UTC))
+        except UserError as error:
+            LOG.warning("evaluations cannot be sent now: %s", error)
 
 
 def _end_with_parent() -> None:

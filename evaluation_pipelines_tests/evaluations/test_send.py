@@ -1,5 +1,7 @@
 """Evaluations go out once, also past failures, kills and refusals."""
 
+import base64
+import hmac
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,22 +9,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from evaluation_pipelines.attention.gather import gather
+from evaluation_pipelines.defs.alerts import evaluations_sensor
 from evaluation_pipelines.evaluations import post
-from evaluation_pipelines.evaluations.send import (
-    Deliveries,
-    Sent,
-    is_due,
-    retry_refused,
-    send_evaluations,
-)
+from evaluation_pipelines.evaluations.deliveries import Deliveries
+from evaluation_pipelines.evaluations.send import Sent, retry_refused, send_evaluations
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.settings import SettingsError, load_settings
+from evaluation_pipelines.settings.service import Webhook
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.evaluations.conftest import named, records
 from evaluation_pipelines_tests.judged import JUNE_1
@@ -121,7 +123,6 @@ def test_a_receiver_that_was_down_for_days_gets_the_newest_only(
 ) -> None:
     endpoint.answer = lambda _: Reply(503, headers={"Retry-After": "60"})
     assert send(judged) == [Sent("otlp", 0, 0, "the endpoint answered with 503")]
-    assert not is_due(judged.stores, NOW + timedelta(seconds=59))
     assert send(judged, NOW + timedelta(seconds=59))[0].sessions == 0
     assert len(endpoint.requests) == 1  # it asked for a minute
     for hours in range(1, 12):
@@ -264,3 +265,89 @@ def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
     correct(judged, 20)
     ran = program("evaluations", "--send", "--format", "json")
     assert (ran.code, ran.items()[0]["last_error"]) == (4, "the endpoint answered with 500")
+
+
+SIGNED_WITH = "whsec_c2VjcmV0IG9mIHRoZSBDUk0h"  # base64 of "secret of the CRM!"
+
+
+def webhook(url: str, **more: object) -> dict[str, Webhook]:
+    return {"crm": Webhook.model_validate({"url": url, "secret": SIGNED_WITH, **more})}
+
+
+def test_a_webhook_gets_signed_json_and_the_subscription_ends_with_410(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    only: dict[str, Any] = {"export_otlp_endpoint": None, "webhooks": webhook(endpoint.url)}
+    assert send(judged, **only) == [Sent("webhook crm", 2, 0, None)]
+
+    ((_, kind, body),), (headers,) = endpoint.requests, endpoint.headers
+    assert kind == "application/json"
+    assert len(body["events"]) == 26
+    total = next(each for each in body["events"] if each["name"] == "judge.total")
+    assert (total["value"], total["session_key"], total["explanation"]) == (
+        64,
+        "s1#baseline-1",
+        None,
+    )
+    # As Standard Webhooks verifies it: HMAC of id, time and body, joined by dots.
+    signed = f"{headers['Webhook-Id']}.{headers['Webhook-Timestamp']}.".encode()
+    code = hmac.digest(b"secret of the CRM!", signed + endpoint.bodies[0], "sha256")
+    assert headers["Webhook-Signature"] == f"v1,{base64.b64encode(code).decode()}"
+    assert int(headers["Webhook-Timestamp"]) == NOW.timestamp()
+
+    endpoint.answer = lambda _: Reply(410)
+    correct(judged, 20)
+    assert send(judged, **only)[0].problem == "the webhook answered with 410"
+    endpoint.answer = lambda _: Reply()
+    assert send(judged, NOW + timedelta(days=2), **only)[0].sessions == 0
+    assert len(endpoint.requests) == 2
+    # At another address it is another subscription, which begins with everything.
+    only["webhooks"] = webhook(endpoint.url + "/new")
+    assert send(judged, NOW + timedelta(days=2), **only)[0].sessions == 2
+
+
+def test_a_webhook_of_one_organization_gets_nothing_of_others(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    only = webhook(endpoint.url, organization="acme")
+    assert send(judged, export_otlp_endpoint=None, webhooks=only)[0].sessions == 0
+    assert endpoint.requests == []
+
+
+@pytest.mark.parametrize("secret", ["short", "whsec_not base64 at all"])
+def test_a_weak_or_broken_secret_is_refused_and_not_shown(
+    secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"url": "http://127.0.0.1/hook", "secret": secret}
+    monkeypatch.setenv("EVAL_WEBHOOKS", json.dumps({"crm": one}))
+    with pytest.raises(SettingsError, match="EVAL_WEBHOOKS: must ") as raised:
+        load_settings()
+    assert secret not in str(raised.value)
+
+
+def test_failing_ended_and_refusing_receivers_need_attention(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    def seen(now: datetime) -> list[tuple[str, str]]:
+        stores = with_settings(judged, webhooks=webhook(endpoint.url))
+        found = gather(stores, now).others
+        return [(each.state, each.seen) for each in found if each.kind in ("receiver", "refused")]
+
+    endpoint.answer = lambda body: Reply(410 if body.startswith(b"{") else 503)
+    send(judged, webhooks=webhook(endpoint.url))
+    ended = ("warning", "The webhook crm has ended its subscription")
+    assert seen(NOW + timedelta(minutes=15)) == [ended]
+    later = NOW + timedelta(minutes=16)
+    assert seen(later) == [("failed", "Evaluations do not reach otlp"), ended]
+
+    endpoint.answer = refusing(b"s2#baseline-1")
+    send(judged, later, webhooks=webhook(endpoint.url))
+    assert seen(later) == [ended, ("warning", "otlp refused evaluations of 1 session")]
+
+
+def test_the_sensor_sends(judged: Workplace, endpoint: Receiver) -> None:
+    with dg.build_sensor_context(resources={"stores": judged.stores}) as context:
+        reason = evaluations_sensor(context)
+    assert isinstance(reason, dg.SkipReason)
+    assert reason.skip_message == "otlp: 2 sessions"
+    assert len(records(endpoint.bodies[0])) == 26

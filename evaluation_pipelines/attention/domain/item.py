@@ -22,6 +22,7 @@ from evaluation_pipelines.telemetry.domain.transcripts import LineKind
 _GIB = 2**30
 _BUILT_WITHIN = timedelta(minutes=30)
 _HANGS_AFTER = timedelta(minutes=5)
+_FAILS_AFTER = timedelta(minutes=15)
 _FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
 _BUDGET_WARNING = 0.8
 BOOKS_DAYS = 7
@@ -235,6 +236,43 @@ def reviews(number: int) -> Iterator[Item]:
             "Reviews show how far automatic scores can be trusted. They require a reviewer key.",
             page=page_of("reviews"),
             is_for_all=True,
+        )
+
+
+def outgoing(
+    receivers: Iterable[tuple[str, datetime | None, str | None, bool]],
+    refused: Mapping[str, int],
+    now: datetime,
+) -> Iterator[Item]:
+    """Yield the receivers of evaluations that do not get them.
+
+    Args:
+        receivers: Name, start and reason of the failure if it fails, and whether it has ended.
+        refused: Name of a receiver -> sessions that it refused.
+        now: The time.
+    """
+    for name, since, reason, has_ended in receivers:
+        parts = (Part("", reason),) if reason else ()
+        if has_ended:
+            seen, remedy = f"The {name} has ended its subscription", "Remove it from EVAL_WEBHOOKS."
+            yield Item("receiver", "running", State.WARNING, seen, remedy, parts=parts)
+        elif since is not None and now - since > _FAILS_AFTER:
+            seen = f"Evaluations do not reach {name}"
+            remedy, command = (
+                "Nothing is lost.",
+                "To try now: evaluation-pipelines evaluations --send",
+            )
+            yield Item(
+                *("receiver", "running", State.FAILED, seen, remedy, command),
+                since=since,
+                parts=parts,
+            )
+    for name, number in refused.items():
+        yield Item(
+            *("refused", "running", State.WARNING),
+            f"{name} refused evaluations of {pluralize(number, 'session')}",
+            "Correct the receiver.",
+            "To send them again: evaluation-pipelines evaluations --refused",
         )
 
 

@@ -1,6 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -16,11 +17,13 @@ from evaluation_pipelines.attention.domain.messages import names_person, without
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
+from evaluation_pipelines.evaluations.outbox import Outbox, events_of, note_changes
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.schemas import (
     ALERTS,
     EVALUATION_BOOKS,
+    EVALUATION_EVENTS,
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
@@ -68,6 +71,7 @@ from evaluation_pipelines.service.scope import (
     sees_texts,
 )
 from evaluation_pipelines.sessions.find import reports_of
+from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.telemetry.domain.outcome_lines import outcome_of
 from evaluation_pipelines.telemetry.forgotten_events import is_forgotten_outcome
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
@@ -75,6 +79,11 @@ from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
+
+_NOTE_SECONDS = 2.0
+"""How long a request may look for changes. The next one goes on."""
+
+_LARGEST_POSITION = 2**63 - 1
 
 
 ToolReport = row_model(TOOL_REPORTS)
@@ -119,6 +128,13 @@ class BooksPage(BaseModel):
     states: dict[str, int]
     sessions: list[BookedSession]
     next_cursor: str | None
+
+
+class EvaluationEvents(BaseModel):
+    """Evaluations in the order of their changes. Ask again with ``next_after``."""
+
+    events: list[row_model(EVALUATION_EVENTS)]  # type: ignore[valid-type]
+    next_after: int
 
 
 class AlertPage(BaseModel):
@@ -248,6 +264,28 @@ def books(
             "next_cursor": cursor,
         }
     )
+
+
+@ROUTER.get("/evaluation-events", responses=answers(EvaluationEvents, 404))
+def evaluation_events(
+    here: Here,
+    caller: Reader,
+    owner: Owner,
+    waiting: Waiting,
+    after: Annotated[int, Query(ge=0, le=_LARGEST_POSITION, description="A next_after.")] = 0,
+    sessions: Annotated[int, Query(ge=1, le=200, description="Sessions of a page.")] = 50,
+) -> JSONResponse:
+    """Return new and changed evaluations. Readers get null for explanations.
+
+    Sessions that the caller may review blind are left out.
+    """
+    with suppress(LockTimeoutError):  # another request or process notes the changes
+        note_changes(here.stores, here.clock(), _NOTE_SECONDS)
+    changes = Outbox(here.stores.ledger).after(after, sessions, owner)
+    seen = [each for each in changes if each.key not in waiting]
+    found = events_of(here.stores, seen, after, explained=sees_texts(caller))
+    next_after = changes[-1].position if changes else after
+    return as_json({"events": json_rows(found), "next_after": next_after})
 
 
 @ROUTER.get("/alerts", responses=answers(AlertPage))
