@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from threading import Event, Thread
-from time import monotonic, process_time, sleep
+from time import monotonic, process_time
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_items
@@ -211,7 +211,7 @@ def main() -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     with open_stores(load_settings()) as stores:
         # A slow receiver must not hold up what is read and built.
-        Thread(target=_send_evaluations, args=[stores], daemon=True).start()
+        Thread(target=send_on, args=[stores, Event()], daemon=True).start()
         try:
             run(stores, Event())
         except Exception as error:
@@ -221,13 +221,13 @@ def main() -> None:
             raise
 
 
-def _send_evaluations(stores: Stores) -> None:
+def send_on(stores: Stores, stopped: Event) -> None:
+    """Send evaluations from time to time until ``stopped``, if there is a receiver."""
     if not receiver_names(stores.settings):
         return
     from evaluation_pipelines.evaluations.send import send_evaluations  # slow to import
 
-    while True:
-        sleep(_SEND_EVERY_S)
+    while not stopped.wait(_SEND_EVERY_S):
         try:
             with suppress(LockTimeoutError):  # Dagster or a terminal sends
                 send_evaluations(stores, lambda: datetime.now(UTC))

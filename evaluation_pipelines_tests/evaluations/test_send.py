@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import dagster as dg
@@ -22,6 +23,7 @@ from evaluation_pipelines.evaluations.send import Sent, retry_refused, send_eval
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import SettingsError, load_settings
 from evaluation_pipelines.settings.service import Webhook
@@ -350,4 +352,19 @@ def test_the_sensor_sends(judged: Workplace, endpoint: Receiver) -> None:
         reason = evaluations_sensor(context)
     assert isinstance(reason, dg.SkipReason)
     assert reason.skip_message == "otlp: 2 sessions"
+    assert len(records(endpoint.bodies[0])) == 26
+
+
+def test_the_process_of_the_service_sends(
+    judged: Workplace, endpoint: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep_current, "_SEND_EVERY_S", 0.05)
+    stopped = Event()
+
+    def answer(_: bytes) -> Reply:
+        stopped.set()
+        return Reply()
+
+    endpoint.answer = answer
+    keep_current.send_on(judged.stores, stopped)
     assert len(records(endpoint.bodies[0])) == 26
