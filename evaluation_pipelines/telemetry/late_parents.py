@@ -23,8 +23,20 @@ from evaluation_pipelines.storage.parts import BUCKET, NewPart, Part, PartOrigin
 from evaluation_pipelines.storage.replaced_parts import replace_parts, rows_from
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
-from evaluation_pipelines.telemetry.domain.subagents import Parents, SessionStart, session_of
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex, note_filed
+from evaluation_pipelines.telemetry.domain.spans import TRACE_COLUMNS, trace_sessions
+from evaluation_pipelines.telemetry.domain.subagents import (
+    BY_ROOT,
+    BY_TREE,
+    TRACE,
+    Parents,
+    SessionStart,
+    session_of,
+)
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    SessionIndex,
+    note_filed,
+    store_sessions,
+)
 from evaluation_pipelines.telemetry.session_dates import read_starts, stored_parents
 
 _PATIENCE_S = 10.0
@@ -80,12 +92,14 @@ class _Plan:
     Attributes:
         parents: Under which session each of the groups is filed.
         moves: Groups that move, by _GROUP and ``session_date``: ``root`` and ``new_date``.
-        starts: Rows of the session index as they are afterwards.
+        new: Rows of the session index for sessions that it does not have.
+        starts: Its other rows as they are afterwards.
         emptied: Ids of sessions that have no events afterwards.
     """
 
     parents: Parents
     moves: pl.DataFrame
+    new: list[SessionStart]
     starts: list[SessionStart]
     emptied: set[str]
 
@@ -94,12 +108,17 @@ class _Plan:
         """Plan the moves of flagged sessions, from their landed events."""
         ids = {each.session_id for each in flagged}
         found = read_starts(stores.ledger, ids)  # with those they are filed under
+        named = _named_by_trees(stores, found)
+        ids |= {each.parent_session_id for each in named.values() if each.parent_session_id}
         ids |= {each.session_id for each in found}
         groups = _groups(stores, {each.session_date for each in found})
         # A session may get a later date when events leave it.
         left = groups.filter(pl.col("own").is_in(ids))["session_id"]
         groups = groups.filter(pl.col("session_id").is_in(ids | {*left}))
-        known = read_starts(stores.ledger, ids | {*groups["session_id"], *groups["own"]})
+        known = [
+            named.get((each.organization_id, each.session_id), each)
+            for each in read_starts(stores.ledger, ids | {*groups["session_id"], *groups["own"]})
+        ]
         parents = Parents(stored_parents(known))
         filed = _filed(groups, parents, known, stores.settings.start_date)
         expired = [*expired_dates(stores.ledger)]
@@ -117,7 +136,34 @@ class _Plan:
 
     def note(self, connection: sa.Connection) -> None:
         """Note in the ledger, within the caller's transaction, that all is filed."""
+        store_sessions(connection, self.new)
         note_filed(connection, self.starts, self.emptied)
+
+
+def _named_by_trees(
+    stores: Stores, starts: Collection[SessionStart]
+) -> dict[tuple[str, str], SessionStart]:
+    """Return the contested traces with the parent by all of their spans, by their key."""
+    contested = {
+        (each.organization_id, each.session_id): each
+        for each in starts
+        if each.unfiled
+        and each.session_id.startswith(TRACE)
+        and each.named_by is not None
+        and not each.named_by.startswith(BY_ROOT)
+    }
+    if not contested:
+        return {}
+    days = sorted({each.session_date for each in starts})
+    is_theirs = pl.col("trace_id").is_in([name.removeprefix(TRACE) for _, name in contested])
+    rows = stores.lake.read(AGENT_EVENTS_LANDED, days, TRACE_COLUMNS, is_theirs)
+    best = trace_sessions(rows.with_columns(organization_id=pl.lit(None, pl.String)))
+    sessions = dict(best.select("trace_id", "session_id").iter_rows())
+    return {
+        key: replace(each, parent_session_id=session, named_by=BY_TREE)
+        for key, each in contested.items()
+        if (session := sessions.get(each.session_id.removeprefix(TRACE))) is not None
+    }
 
 
 def _groups(stores: Stores, days: Iterable[date]) -> pl.DataFrame:
@@ -159,19 +205,23 @@ def _filed(
 
 def _starts_after(
     filed: pl.DataFrame, known: Collection[SessionStart], ids: Collection[str]
-) -> tuple[list[SessionStart], set[str]]:
-    """Return the rows of the session index after a move, and ids of sessions left without events.
+) -> tuple[list[SessionStart], list[SessionStart], set[str]]:
+    """Return the new and other rows of the session index, and ids of sessions left without events.
 
     ``ids`` are those of flagged sessions. Those without events are no longer flagged.
     """
     columns = ("organization", "own", "root", "session_id", "new_date", "first_time")
     rows = filed.select(columns).iter_rows()
+    indexed = {session_of(each.organization_id, each.session_id) for each in known}
+    new = dict[tuple[str, str], SessionStart]()
     after = dict[tuple[str, str], tuple[date, datetime]]()
     before = set[str]()
     for organization, own, root, session_id, day, time in rows:
         before.add(session_id)
         for each in (own, root):
             after[session_of(organization, each)] = (day, time)
+        if (key := session_of(organization, root)) not in indexed:
+            new[key] = SessionStart(organization, root, day, time)
     starts, emptied = list[SessionStart](), set[str]()
     for each in known:
         key = session_of(each.organization_id, each.session_id)
@@ -182,7 +232,7 @@ def _starts_after(
             emptied.add(each.session_id)
         elif each.session_id in ids:
             starts.append(replace(each, unfiled=False))
-    return starts, emptied
+    return [*new.values()], starts, emptied
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from evaluation_pipelines.telemetry.domain.subagents import (
     Parents,
     Session,
     SessionStart,
+    contested_traces,
     named_parents,
     session_of,
 )
@@ -130,12 +131,14 @@ class _Known:
     """Dates and parents of the sessions of some events, as far as they are known before.
 
     ``seen`` has the times of first events, ``stored`` the parents, of which the ledger knows.
+    ``contested`` are traces whose parent the ingest finds at its end.
     """
 
     dates: Dates
     parents: Parents
     seen: Mapping[Session, datetime]
     stored: Mapping[Session, Parent]
+    contested: Collection[Session] = ()
 
     @classmethod
     def of(cls, ledger: "Ledger | None", events: pl.DataFrame) -> "_Known":
@@ -149,7 +152,9 @@ class _Known:
         for each in starts:
             key = session_of(each.organization_id, each.session_id)
             seen[key] = min(each.first_event_time, seen.get(key, each.first_event_time))
-        return cls(_dates_of(starts), Parents.of(stored, named), seen, stored)
+        parents = Parents.of(stored, named)
+        contested = contested_traces(events, stored, parents.found)
+        return cls(_dates_of(starts), parents, seen, stored, contested)
 
     def parent(self, key: Session) -> tuple[str | None, str | None]:
         """Return the stored parent of a session, which may be in a circle with it."""
@@ -167,11 +172,14 @@ class _Known:
         for organization, child, day, time in children.select(names).iter_rows():
             known, key = self.dates.get(child, {}), session_of(organization, child)
             parent = self.parents.found.get(key)
-            if parent is None or (organization in known and parent == self.stored.get(key)):
+            is_contested = key in self.contested
+            is_same = organization in known and parent == self.stored.get(key)
+            if parent is None or (is_same and not is_contested):
                 continue
             shared = known.get(organization) or shared_date(organization, child, known)
             for owner in {organization} | (known.keys() if key[0] == "" else set()):
-                yield SessionStart(owner, child, shared or day, time, *parent, unfiled=bool(known))
+                unfiled = bool(known) or is_contested
+                yield SessionStart(owner, child, shared or day, time, *parent, unfiled=unfiled)
 
 
 def read_starts(ledger: "Ledger", session_ids: Collection[str]) -> list[SessionStart]:

@@ -28,6 +28,12 @@ Parent = tuple[str, str | None]
 Of the parents of a sub-agent the first counts.
 """
 
+BY_ROOT, BY_TREE = "0:", "0~"
+"""Keys of the parent that the root of a trace names, and of the one that follows from its tree.
+
+Any other key starts with a higher number.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
@@ -175,22 +181,49 @@ def named_parents(events: pl.DataFrame) -> dict[Session, Parent]:
     found: dict[Session, Parent] = {}
     for owner, child, parent in records.unique(maintain_order=True).iter_rows():
         found.setdefault(session_of(owner, child), (parent, None))
-    for child, best in _named_by_spans(named.filter(pl.col("trace_id").is_not_null())):
+    for child, best in _named_by_spans(events.filter(pl.col("trace_id").is_not_null())):
         found[child] = min(best, found.get(child, best), key=lambda each: each[1] or "")
     return found
 
 
 def _named_by_spans(spans: pl.DataFrame) -> Iterator[tuple[Session, Parent]]:
     """Yield the sessions that traces name: of a span first, else of the resource or of a link."""
-    for is_of_span in (True, False):
-        rows = spans.filter(pl.col("span_session_id").is_not_null() == is_of_span)
-        best = trace_sessions(rows.with_columns(span_session_id="session_id"))
+    of_resource = pl.col("span_session_id").is_null() & pl.col("subagent_session_id").is_not_null()
+    resource = spans.filter(of_resource).with_columns(span_session_id="session_id")
+    for is_of_span, rows in ((True, spans), (False, resource)):
+        best = trace_sessions(rows)
         times = best["started"].cast(pl.Int64)
         for (organization, trace, session, rank, _, span), started in zip(
             best.iter_rows(), times, strict=True
         ):
             key = f"{rank if is_of_span else 3}:{started:020d}:{span}"
             yield session_of(organization, TRACE + trace), (session, key)
+
+
+def contested_traces(
+    events: pl.DataFrame, stored: Mapping[Session, Parent], found: Mapping[Session, Parent]
+) -> set[Session]:
+    """Return the traces in which several sessions are named, but none by the root.
+
+    Which one is the outermost follows from all of their spans together.
+
+    Args:
+        events: EVENTS_WITH_TEXTS, with the sessions of ``name_traces``.
+        stored: Parents known before.
+        found: Those and the parents that these events name.
+    """
+    organization = pl.col("organization_id").fill_null(ANY_ORGANIZATION)
+    spans = events.filter(pl.col("trace_id").is_not_null())
+    names = spans.group_by(organization, "trace_id").agg(pl.col("span_session_id").unique())
+    contested = set[Session]()
+    for owner, trace, sessions in names.iter_rows():
+        key = session_of(owner, TRACE + trace)
+        known, best = stored.get(key), found.get(key)
+        several = {*sessions, *(each[0] for each in (known, best) if each)} - {None}
+        is_open = len(several) > 1 or (known is not None and known[1] == BY_TREE)
+        if is_open and best is not None and not (best[1] or "").startswith(BY_ROOT):
+            contested.add(key)
+    return contested
 
 
 def _is_first(new: Parent, known: Parent | None) -> bool:

@@ -89,7 +89,7 @@ def note_filed(
         starts: Known sessions, with their new date and the time of their first event.
         emptied: Ids of sessions without events: forgotten until the next one.
     """
-    names = ("session_date", "first_event_time", "unfiled")
+    names = ("session_date", "first_event_time", "unfiled", "parent_session_id", "named_by")
     rows = [
         {"of_organization": each.organization_id, "of_session": each.session_id}
         | {name: getattr(each, name) for name in names}

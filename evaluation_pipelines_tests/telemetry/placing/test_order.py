@@ -37,6 +37,11 @@ SPANS = [
     SpanSent("t8", "t8b", "t8a", "execute_tool", DAY_S, DAY_S + 1),
     SpanSent("t9", "t9a", None, "invoke_agent", 9, 20, "s9"),  # its clock is late
     SpanSent("t9", "t9b", "t9a", "chat", 5, 6, "sub-t9"),
+    # So is that of this agent, whose caller names no session; a sub-agent is below its tool.
+    SpanSent("ta", "taa", None, "invoke_workflow", DAY_S, DAY_S + 30),
+    SpanSent("ta", "tab", "taa", "invoke_agent", DAY_S + 9, DAY_S + 20, "sa"),
+    SpanSent("ta", "tac", "tab", "execute_tool", DAY_S + 6, DAY_S + 8),
+    SpanSent("ta", "tad", "tac", "chat", DAY_S + 5, DAY_S + 6, "sub-ta"),
 ]
 LOGS = [
     logs(claude("user_prompt", -DAY_S, session__id="s1", prompt="before"), organization__id="acme"),
@@ -50,6 +55,7 @@ DATE_OF = {
     "s7": "2026-06-02",  # a request has the time of its end
     "s8": "2026-06-01",
     "s9": "2026-06-01",
+    "sa": "2026-06-02",
     "log": "2026-06-03",
 }
 
@@ -58,7 +64,7 @@ def tables(workplace: Workplace) -> dict[str, pl.DataFrame]:
     """Return what is built, without the place of lines in files."""
     index = [
         (each.session_id, each.organization_id, each.session_date, each.parent_session_id)
-        for name in (*DATE_OF, *(trace_session(f"t{number}") for number in range(1, 10)))
+        for name in (*DATE_OF, *(trace_session(f"t{number}") for number in "123456789a"))
         for each in SessionIndex(workplace.ledger).starts([name])
     ]
     return {
@@ -109,6 +115,7 @@ def test_every_trace_is_in_the_session_of_its_outermost_id(
         ("s7", None, 1, 2),
         ("s8", None, 1, 1),
         ("s9", 1, 0, 1),
+        ("sa", 1, 1, 1),
         ("log", 1, 0, 0),
     }
 

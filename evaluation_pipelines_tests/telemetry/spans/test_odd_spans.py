@@ -234,13 +234,16 @@ def test_spans_of_other_programs_are_counted_by_name() -> None:
     assert batch.names == {("http", "GET /"): 2}
 
 
+@pytest.mark.parametrize("start_s", [1, 0.5])
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_the_outermost_span_with_an_id_names_the_session(order: tuple[int, ...]) -> None:
-    """A sub-agent has an id of its own, and starts later. A linked trace counts last."""
+def test_the_outermost_span_with_an_id_names_the_session(
+    order: tuple[int, ...], start_s: float
+) -> None:
+    """A sub-agent has an id of its own, and perhaps a clock ahead. A linked trace counts last."""
     spans = (
         agent(1, None, links=[{"traceId": f"{9:032x}"}]),
         call(2, 1, 1, 2, attributes={"session.id": "outer"}),
-        call(3, 2, 1, 1.5, attributes={"session.id": "inner"}),
+        call(3, 2, start_s, 1.5, attributes={"session.id": "inner"}),
     )
     rows = read([line(spans[index]) for index in order]).events
     assert trace_sessions(rows)["session_id"].to_list() == ["outer"]

@@ -16,6 +16,7 @@ column ``span_role`` has the role of a row.
 """
 
 from evaluation_pipelines.telemetry.domain.spans.assemble import (
+    TRACE_COLUMNS,
     Assembled,
     assemble,
     trace_sessions,
@@ -31,6 +32,7 @@ SPAN_COLUMNS = (
 __all__ = [
     "IS_TRANSCRIPT",
     "SPAN_COLUMNS",
+    "TRACE_COLUMNS",
     "Assembled",
     "assemble",
     "join_signals",

@@ -47,18 +47,24 @@ class Assembled:
 def trace_sessions(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the session of each trace: the one named by the outermost span with an id.
 
-    That is the root, else the one that started first: an outer span starts before its inner ones
-    unless their clocks differ. The session is the minimum by ``rank``, ``started`` and ``span_id``,
-    so that the one stored for a trace can be compared with new rows.
+    Of spans that are not inside each other, the session is the minimum by ``rank``, ``started`` and
+    ``span_id``.
 
     Args:
-        rows: Rows of spans (EVENTS_WITH_TEXTS or AGENT_EVENTS_LANDED).
+        rows: TRACE_COLUMNS of spans.
 
     Returns:
         ``organization_id``, ``trace_id``, ``session_id``, ``rank`` (0 of a root, 1 of other
         spans, 2 if their time was replaced, 4 for a linked trace), ``started`` (UTC microseconds)
         and ``span_id``: one row per trace in which a span names a session.
     """
+    named = rows.filter(pl.col("span_session_id").is_not_null())
+    sessions = named.group_by("trace_id").agg(pl.col("span_session_id").n_unique())
+    several = sessions.filter(pl.col("span_session_id") > 1)
+    if not several.is_empty():
+        of_several = rows.join(several, on="trace_id", how="semi")
+        inner = pl.DataFrame(sorted(_inner(of_several)), _SPAN, orient="row")
+        named = named.join(inner, on=[*_SPAN], how="anti", maintain_order="left")
     rank = (
         pl.when(_IS_PLACEHOLDER)
         .then(4)
@@ -67,8 +73,8 @@ def trace_sessions(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(1 + pl.col("time_anomaly").fill_null(value=False))
     )
     return (
-        rows.lazy()
-        .filter(pl.col("trace_id").is_not_null() & pl.col("span_session_id").is_not_null())
+        named.lazy()
+        .filter(pl.col("trace_id").is_not_null())
         .select(
             "organization_id",
             "trace_id",
@@ -81,6 +87,31 @@ def trace_sessions(rows: pl.DataFrame) -> pl.DataFrame:
         .unique(["organization_id", "trace_id"], keep="first", maintain_order=True)
         .collect()
     )
+
+
+TRACE_COLUMNS = (
+    *("organization_id", "trace_id", "span_id", "parent_span_id", "span_role", "span_session_id"),
+    *("event_time", "duration_ms", "time_anomaly"),
+)
+_SPAN = {"trace_id": pl.String, "span_id": pl.String}
+
+
+def _inner(rows: pl.DataFrame) -> set[tuple[str, str]]:
+    """Return the trace and id of the spans with a session below another one with a session."""
+    spans = rows.select("trace_id", "span_id", "parent_span_id").iter_rows()
+    parents = {(trace, span): (trace, parent) for trace, span, parent in spans}
+    names = set(rows.filter(~_IS_PLACEHOLDER).select(*_SPAN).iter_rows())
+    below = dict[tuple[str, str], bool]()
+    for name in sorted(names):
+        path, at = dict[tuple[str, str], None](), cast("tuple[str, str] | None", name)
+        while at is not None and at not in below and at not in path:
+            path[at] = None
+            at = parents.get(at)
+        is_below = at in below and (below[at] or at in names)
+        for each in reversed(path):
+            below[each] = is_below
+            is_below = is_below or each in names
+    return {name for name in names if below[name]}
 
 
 def _started() -> pl.Expr:
