@@ -242,8 +242,8 @@ def test_the_outermost_span_with_an_id_names_the_session(
     """A sub-agent has an id of its own, and perhaps a clock ahead. A linked trace counts last."""
     spans = (
         agent(1, None, links=[{"traceId": f"{9:032x}"}]),
-        call(2, 1, 1, 2, attributes={"session.id": "outer"}),
-        call(3, 2, start_s, 1.5, attributes={"session.id": "inner"}),
+        call(3, 1, 1, 2, attributes={"session.id": "outer"}),
+        call(2, 3, start_s, 1.5, attributes={"session.id": "inner"}),
     )
     rows = read([line(spans[index]) for index in order]).events
     assert trace_sessions(rows)["session_id"].to_list() == ["outer"]
