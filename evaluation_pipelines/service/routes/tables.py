@@ -1,5 +1,6 @@
 """Tables as Arrow streams, for notebooks and dashboards: a part of the rows at a time."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -13,6 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
+    AGENT_SESSIONS,
     AGENTS,
     EVALUATION_BOOKS,
     JUDGE_SCORES,
@@ -46,7 +48,7 @@ ROUTER = APIRouter(prefix="/api/v1/tables", tags=["tables"])
 ARROW = "application/vnd.apache.arrow.stream"
 
 _OLDEST = pl.CompatLevel.oldest()
-_BATCH_ROWS = 50_000
+_BATCH_ROWS, _MOST_ROWS = 50_000, 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,21 @@ class _Asked:
     waiting: frozenset[SessionKey]
     days: tuple[date, date]
 
-    def of(self, table: Table) -> list[date]:
-        """Return the asked dates that a table has."""
-        dates = self.here.stores.lake.partitions(table)
-        return [each for each in dates if self.days[0] <= each <= self.days[1]]
+    def groups(self, table: Table) -> Iterator[list[date]]:
+        """Yield the asked dates of a table, some at a time: their rows are in memory together."""
+        rows = Counter[date]()
+        for part in self.here.stores.lake.parts(table):
+            if part.session_date is not None and self.days[0] <= part.session_date <= self.days[1]:
+                rows[part.session_date] += part.row_count
+        group, held = list[date](), 0
+        for day in sorted(rows):
+            if group and held + rows[day] > _MOST_ROWS:
+                yield group
+                group, held = [], 0
+            group.append(day)
+            held += rows[day]
+        if group:
+            yield group
 
     def owned(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the organization."""
@@ -85,11 +98,10 @@ _Frames = Iterator[pl.DataFrame]
 
 def _sessions(asked: _Asked) -> _Frames:
     now, kept = asked.here.clock(), asked.kept.sessions
-    rows = asked.owned(kept.rows(asked.waiting, now))
-    of_days = rows.filter(pl.col("session_date").is_between(*asked.days))
-    ranked = kept.with_ranks(of_days, now).sort("session_date")
-    for _, of_day in ranked.group_by("session_date", maintain_order=True):
-        yield with_details(asked.here.stores, of_day).select(SESSIONS.schema.names())
+    rows = kept.with_ranks(asked.owned(kept.rows(asked.waiting, now)), now)
+    for days in asked.groups(AGENT_SESSIONS):
+        of_days = rows.filter(pl.col("session_date").is_in(days))
+        yield with_details(asked.here.stores, of_days).select(SESSIONS.schema.names())
 
 
 def _agents(asked: _Asked) -> _Frames:
@@ -97,15 +109,15 @@ def _agents(asked: _Asked) -> _Frames:
 
 
 def _scorecards(asked: _Asked) -> _Frames:
-    for day in asked.of(SCORECARDS):
-        yield query_cards(asked.here.stores, CardQuery(days=[day]))
+    for days in asked.groups(SCORECARDS):
+        yield query_cards(asked.here.stores, CardQuery(days=days))
 
 
 def _stored(table: Table) -> Callable[[_Asked], _Frames]:
     def read(asked: _Asked) -> _Frames:
         lake = asked.here.stores.lake.snapshot()
-        for part in lake.parts(table, asked.of(table)):
-            yield lake.read_part(part, table)
+        for days in asked.groups(table):
+            yield lake.read(table, days)
 
     return read
 
