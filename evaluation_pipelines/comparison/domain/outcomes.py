@@ -38,7 +38,8 @@ OWN = "x_"
 """Prefix of a user's own outcomes."""
 
 RARE = 10
-"""With fewer sessions of the rarer value, Student's t alone is too narrow."""
+"""With fewer sessions of the rarer value in an arm, Student's t alone is too narrow. If both arms
+were counted together, 8 of 100 equal arms (40 people, 20 and 6 sessions, 98% good) would differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def share_difference(first: Arm, second: Arm) -> ShareDifference | str:
     a, b, is_paired = comparable(first, second, MIN_RUNS)
     found = (paired_difference if is_paired else apart_difference)(a, b)
     is_binary = bool(np.isin(values, (0, 1)).all())
-    rarer = min(values.sum(), len(values) - values.sum())
+    rarer = min(min(each.scores.sum(), (1 - each.scores).sum()) for each in (first, second))
     is_flat = found.error < SMALLEST_ERROR
     if not (is_flat or (is_binary and rarer < RARE)):
         return ShareDifference(found, None)
