@@ -288,8 +288,9 @@ def _print_next_steps(stores: Stores) -> None:
         ("review", f"{prefix}make serve", "http://127.0.0.1:8400/reviews"),
     ):
         print_line(f"  {what:11} {where}{f'  ({more})' if more else ''}")
+    print_line(f"\nNext: score your own agent's latest session: {sys.argv[0]} score --local")
     print_line(
-        "\nNext: connect your own agents (README.md). First remove the demo data: "
+        "Then connect your own agents (README.md). First remove the demo data: "
         f"rm -r {settings.data_dir}  (after make dev, also var)"
     )
 

@@ -40,7 +40,7 @@ from evaluation_pipelines.service.pages import (
 )
 from evaluation_pipelines.service.pages.login import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
-from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
+from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS, Signal
 from evaluation_pipelines.service.routes import (
     evaluation,
     events,
@@ -94,6 +94,11 @@ _OTLP_TEXT = """Store an OTLP request of {signal}, JSON or protobuf, plain, gzip
 Errors are a google.rpc.Status, in the format of the request.
 """
 
+_TRANSCRIPT_TEXT = """Store the numbers of an agent's transcript, plain or compressed.
+
+Sent again, it counts once.
+"""
+
 
 def describe(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application."""
@@ -125,17 +130,21 @@ def _otlp(path: str) -> dict[str, Any]:
     signal = path.rpartition("/")[2]
     errors = {**{int(each): text["description"] for each, text in COMMON_ERRORS.items()}}
     errors |= _BODIES | _OTLP_ERRORS
+    other = "x-ndjson" if signal == Signal.TRANSCRIPTS else "x-protobuf"
+    bodies = {
+        "application/json": {"schema": {"type": "object"}},
+        f"application/{other}": {"schema": {"type": "string", "format": "binary"}},
+    }
     return {
         "tags": ["receiver"],
         "operationId": f"receive_{signal}",
-        "description": _OTLP_TEXT.format(signal=signal),
+        "description": _TRANSCRIPT_TEXT
+        if signal == Signal.TRANSCRIPTS
+        else _OTLP_TEXT.format(signal=signal),
         "security": [{"key": []}],
         "requestBody": {
             "required": True,
-            "content": {
-                "application/json": {"schema": {"type": "object"}},
-                "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
-            },
+            "content": bodies,
         },
         "responses": {
             "200": _content("it is stored", _OTLP_RESPONSE),

@@ -23,6 +23,7 @@ _SHOWN_CHARACTERS = 40
 _WIDTH = 130
 _WITHOUT_ANSWER = {
     *("GET /health", "GET /ready", "POST /v1/logs", "POST /v1/traces", "POST /v1/metrics"),
+    "POST /v1/transcripts",
     *("GET /api/v1/alerts", "GET /api/v1/profiles", "GET /api/v1/tools/{session}"),
     *("GET /api/v1/sessions/{session}/transcript", "GET /api/v1/books/{session_date}"),
     *("GET /api/v1/scorecards", "GET /api/v1/scoring/sessions/{session_id}/score"),

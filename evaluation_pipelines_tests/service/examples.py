@@ -70,6 +70,14 @@ _PROMPT = {
     "attributes": [{"key": "session.id", "value": {"stringValue": "sent-1"}}],
 }
 
+_LINE = {
+    "type": "user",
+    "sessionId": "sent-2",
+    "uuid": "u1",
+    "timestamp": "2026-06-01T12:00:00Z",
+    "message": {"role": "user", "content": "hi"},
+}
+
 EXAMPLES = (
     _get("/health", "/health", None),
     _get("/ready", "/ready", None),
@@ -78,6 +86,7 @@ EXAMPLES = (
     _otlp("logs", "resourceLogs", scopeLogs=[{"logRecords": [_PROMPT]}]),
     _otlp("traces", "resourceSpans", scopeSpans=[]),
     _otlp("metrics", "resourceMetrics", scopeMetrics=[]),
+    Example("POST /v1/transcripts", "/v1/transcripts", _LINE, Role.INGEST),
     _call("scorecards.query", params={"runId": "a1"}),
     _call(
         "scorecards.override",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evaluation_pipelines_tests.landing_bucket import Bucket
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 MIB = 1024 * 1024
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -329,3 +330,20 @@ def test_without_a_folder_nothing_is_received_and_everything_else_works(
             200,
         ]
         assert bucket.keys() == []
+
+
+def test_a_transcript_is_stored_once_and_without_its_text(service: Service) -> None:
+    client, kind = service.client(), "application/x-ndjson"
+    (path,) = TRANSCRIPTS.rglob("21f14f16*.jsonl")
+    for body in (path.read_bytes(), path.read_bytes() + b"{broken\n"):
+        answer = posted(client, body, "/v1/transcripts", kind)
+        assert answer.status_code == 200
+    assert answer.json()["partialSuccess"]["rejectedLogRecords"] == "1"
+    assert posted(client, b'{"a": 1}\n', "/v1/transcripts", kind).json()["code"] == 3
+    assert b"zebra" not in b"".join(received(service.workplace).values())
+
+    service.workplace.ingest()
+    service.workplace.build()
+    (row,) = service.workplace.sessions().to_dicts()
+    # Requests 1 to 7, 10, 11 and 14: those of the sub-agent, 8 and 9, have a file of their own.
+    assert (row["api_requests"], row["input_tokens"]) == (10, 1000 + 28 + 10 + 11 + 14)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from evaluation_pipelines.service.receiver.requests import (
     Signal,
     check_json,
     check_protobuf,
+    check_transcript,
     read_body,
 )
 from evaluation_pipelines.storage.ledger.errors import LedgerError
@@ -110,6 +112,7 @@ class Spool:
 _LOG = logging.getLogger("evaluation_pipelines.service.receiver")
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
+_JSON_LINES = "application/x-ndjson"
 
 _STATUS_CODES = {
     400: 3,  # INVALID_ARGUMENT
@@ -251,6 +254,8 @@ class Receiver:
     async def answer(self, request: Request, signal: Signal) -> Response:
         """Return the answer to a request; what it holds is on disk if that is 200."""
         media_type = media_type_of(request.headers)
+        if signal is Signal.TRANSCRIPTS and media_type == _JSON_LINES:
+            media_type = JSON
         try:
             checked = await self._receive(request, signal, media_type)
         except LedgerError:
@@ -281,7 +286,11 @@ class Receiver:
                 seconds=self._settings.receive_body_seconds,
             )
             arguments = (body, signal, self._settings.max_attributes)
-            if len(body) < _IN_THREAD_BYTES:
+            if signal is Signal.TRANSCRIPTS:
+                limit, texts = self._settings.max_line_bytes, self._settings.transcript_texts
+                read = partial(check_transcript, body, limit, keeps_texts=texts)
+                checked = await asyncio.to_thread(read)
+            elif len(body) < _IN_THREAD_BYTES:
                 checked = check(*arguments)
             else:
                 checked = await asyncio.to_thread(check, *arguments)

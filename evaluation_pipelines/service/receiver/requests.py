@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from io import BytesIO
+from typing import Any, BinaryIO, Self, cast
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -16,9 +17,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.requests import ClientDisconnect, Request
 
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.storage.raw_lines import read_lines
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Line, decode_line
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
+from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS, defect_line, otlp_lines
 
 _LENGTH = struct.Struct(">I")
 _MAX_MESSAGE_BYTES = 2**24 - 1
@@ -31,6 +34,7 @@ class Signal(StrEnum):
     LOGS = "logs"
     TRACES = "traces"
     METRICS = "metrics"
+    TRANSCRIPTS = "transcripts"
 
 
 RECEIVER_PATHS = frozenset(f"/v1/{signal}" for signal in Signal)
@@ -105,6 +109,30 @@ def check_protobuf(body: bytes, signal: Signal, max_attributes: int) -> Checked:
     counts = _attribute_counts(request.resource_logs) if signal is Signal.LOGS else []
     rejected = sum(count > max_attributes for count in counts)
     return Checked(_LENGTH.pack(len(body)) + body, len(counts), rejected)
+
+
+def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> Checked:
+    """Read a transcript of any program. Its content is OTLP.
+
+    Raises:
+        ServiceError: 400, no program writes such lines.
+    """
+    readers = [each.reader(keeps_texts) for each in PROGRAMS]
+    for reader in readers:
+        for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):
+            if line.is_overlong:
+                reader.refuse(line.offset, line.length_bytes, "too long")
+            elif line.text.strip():
+                reader.read(line.text, line.offset)
+        reader.finish(is_final=True)
+    reader = max(readers, key=lambda each: len(each.records))
+    if not reader.records:
+        message = "This is no transcript of a session of a supported agent."
+        raise ServiceError(400, "not_a_transcript", message)
+    taken = reader.take(len(body) + 1)
+    defects = [defect_line("received", each) for each in taken.unreadable]
+    lines = (*defects, *otlp_lines(reader.program, taken.records))
+    return Checked(b"".join(lines), len(taken.records) + len(defects), len(defects))
 
 
 def _has(request: Line, signal: Signal) -> bool:
