@@ -49,8 +49,9 @@ def write_late(stores: Stores) -> list[date]:
         LedgerError: The ledger cannot be used.
     """
     store, written = OutcomeStore(stores.ledger), list[date]()
-    known = set(stores.lake.partitions(AGENT_SESSIONS))
-    for day, version in store.queued().items():
+    queued = store.queued()
+    known = set(stores.lake.partitions(AGENT_SESSIONS)) if queued else set[date]()
+    for day, version in queued.items():
         try:
             with held(stores.ledger, f"{BUILD}{day}") as hold:
                 if day in known:

@@ -29,8 +29,8 @@ def named(events: list[dict[str, Any]], session: str) -> dict[str, tuple[Any, An
 
 def test_a_reader_follows_changes_without_a_gap(judged: Workplace) -> None:
     client = Service(judged).client()
-    first, after = page(client, 0, sessions=1)
-    second, end = page(client, after, sessions=1)
+    first, after = page(client, 0, limit=1)
+    second, end = page(client, after, limit=1)
     assert named(first, "s1") == named(second, "s2") == ALL
     assert page(client, end) == ([], end)
 

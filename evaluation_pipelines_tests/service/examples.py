@@ -143,7 +143,7 @@ EXAMPLES = (
     _get("/api/v1/comparison", f"/api/v1/comparison?{_SPAN_QUERY}"),
     _get("/api/v1/tools/{session}", f"/api/v1/tools/{path_of(A1)}", names_session=True),
     _get("/api/v1/books/{session_date}", "/api/v1/books/2026-06-01?limit=1"),
-    _get("/api/v1/evaluation-events", "/api/v1/evaluation-events?sessions=1"),
+    _get("/api/v1/evaluation-events", "/api/v1/evaluation-events?limit=1"),
     _get("/api/v1/alerts", "/api/v1/alerts", of_all=True),
 )
 

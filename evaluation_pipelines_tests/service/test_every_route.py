@@ -137,12 +137,15 @@ def test_every_number_of_a_query_is_bounded(
             found.add(field["name"])
             assert field["in"] == "query"  # those of a path would be tried here, too
             method, path = each.route.partition(" ")[0], each.url.partition("?")[0]
+            positions = {f"{2**31}"} if field["name"] == "after" else set[str]()
             for number in ABSURD:
+                if number in positions or (positions and not number.strip("0")):
+                    continue  # positions begin at 0, and grow with the time
                 response = client.request(
                     method, path, params={field["name"]: number}, json=each.body
                 )
                 assert (response.status_code, code_of(response)) == (400, "invalid_request"), number
-    assert found == {"limit"}
+    assert found == {"limit", "after"}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -273,7 +273,7 @@ def evaluation_events(
     owner: Owner,
     waiting: Waiting,
     after: Annotated[int, Query(ge=0, le=_LARGEST_POSITION, description="A next_after.")] = 0,
-    sessions: Annotated[int, Query(ge=1, le=200, description="Sessions of a page.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=200, description="Sessions of a page.")] = 50,
 ) -> JSONResponse:
     """Return new and changed evaluations. Readers get null for explanations.
 
@@ -281,7 +281,7 @@ def evaluation_events(
     """
     with suppress(LockTimeoutError):  # another request or process notes the changes
         note_changes(here.stores, here.clock(), _NOTE_SECONDS)
-    changes = Outbox(here.stores.ledger).after(after, sessions, owner)
+    changes = Outbox(here.stores.ledger).after(after, limit, owner)
     seen = [each for each in changes if each.key not in waiting]
     found = events_of(here.stores, seen, after, explained=sees_texts(caller))
     next_after = changes[-1].position if changes else after
