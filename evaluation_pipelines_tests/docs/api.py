@@ -27,6 +27,7 @@ _WITHOUT_ANSWER = {
     *("GET /api/v1/alerts", "GET /api/v1/profiles", "GET /api/v1/tools/{session}"),
     *("GET /api/v1/sessions/{session}/transcript", "GET /api/v1/books/{session_date}"),
     *("GET /api/v1/scorecards", "GET /api/v1/scoring/sessions/{session_id}/score"),
+    *("GET /api/v1/sessions/{session}", "GET /api/v1/comparison", "GET /v1/reputation/{agent_id}"),
 }
 """Routes with nothing to see in their answer, or a list like those that are shown."""
 _AS_ELSEWHERE = ("judges.list", "judges.set", "tool_report", "model_comparison")

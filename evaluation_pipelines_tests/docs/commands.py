@@ -50,7 +50,8 @@ def commands_markdown() -> str:
     lines = [
         f"* `{name}`: {text.removeprefix('Only sessions ')}" for name, text in conditions.items()
     ]
-    return "\n".join([_HEAD, *lines, "", *(_section(*each) for each in commands)])
+    rows = [_row(*each) for each in commands]
+    return "\n".join([_HEAD, *lines, "", "| command | |", "|---|---|", *rows, ""])
 
 
 def _commands(
@@ -69,18 +70,12 @@ def _commands(
             yield command, below
 
 
-def _section(command: click.Command, context: click.Context) -> str:
+def _row(command: click.Command, context: click.Context) -> str:
     path = context.command_path.removeprefix("evaluation-pipelines ")
     usage = " ".join([path, *command.collect_usage_pieces(context)[1:]])  # the first: [OPTIONS]
-    entries = _options(command, context)
-    entries = [each for each in entries if each[0] != "--format [table|json|csv]"]
-    own = [name for name, text in entries if not _is_condition(name, text)]
-    parts = [f"`{', '.join(own)}`"] if own else []
-    if len(own) < len(entries):
-        parts.append("conditions")
-    options = f"\nOptions: {', '.join(parts)}." if parts else ""
     summary = re.split(r"(?<=\.) ", _plain(command.help or ""), maxsplit=1)[0]
-    return f"## `{usage}`\n\n{summary}{options}\n"
+    cell = usage.replace("|", "\\|")
+    return f"| `{cell}` | {summary} |"
 
 
 def _is_condition(name: str, text: str) -> bool:

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,6 @@ import yaml
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import TOOL_CLASSES
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.reading import event_reader
@@ -26,50 +24,9 @@ from evaluation_pipelines_tests.docs.libraries import with_table
 TEXT = named("telemetry.md")
 HOOK = FOLDER / "hooks" / "masque.py"
 
-# Columns of the mapping table, and whose events each shows.
-AGENTS = ("claude_code", "codex", "gemini_cli qwen_code", "opencode", "genai", "cline")
-
 
 def names_in(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
-
-
-def mapping_as_written() -> dict[str, dict[str, set[str]]]:
-    """Agents of a column of the table -> canonical name -> names of its events."""
-    rows = table_rows(TEXT, "## Events and columns")
-    return {
-        agents: {
-            canonical.strip("`"): names
-            for canonical, *cells in rows
-            if (names := names_in(cells[place]))
-        }
-        for place, agents in enumerate(AGENTS)
-    }
-
-
-def mapping_of(dialects: list[Dialect]) -> dict[str, set[str]]:
-    """The same, as the dialects have it."""
-    mapping: defaultdict[str, set[str]] = defaultdict(set)
-    for dialect in dialects:
-        for source, canonical in dialect.event_names.items():
-            mapping[canonical].add(source)
-    return mapping
-
-
-@pytest.mark.parametrize("agents", AGENTS)
-def test_the_table_of_events_is_what_the_dialects_say(agents: str) -> None:
-    expected = mapping_of([each for each in DIALECTS if each.source_cli in agents.split()])
-    # These are told apart by more than their names: see the docstrings of the dialects.
-    if agents == "codex":
-        expected["api_request"].add("sse_event")
-    if agents == "gemini_cli qwen_code":
-        expected["tool_decision"].add("tool_call")
-    if agents == "cline":
-        expected["user_prompt"].add("task.conversation_turn")
-        expected["api_request"].add("task.conversation_turn")
-        expected["tool_decision"].add("task.tool_used")
-
-    assert mapping_as_written()[agents] == expected
 
 
 def test_every_agent_that_is_understood_is_named() -> None:
