@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evaluation_pipelines.access.domain.keys import ROLE_MEANINGS, Role
 from evaluation_pipelines_tests.docs.documents import FOLDER
 from evaluation_pipelines_tests.service.answers import judging
 from evaluation_pipelines_tests.service.clients import Service
@@ -50,9 +49,8 @@ _HEAD = f"""# API
 Every route of `evaluation-pipelines serve`, with an example, generated from the service.
 `/openapi.json` has all fields and parameters, `/api` shows them as a page.
 
-* Keys: header `Authorization: Bearer KEY`. Roles:
-{{roles}}
-* An organization's key sees that organization only.
+* Keys: header `Authorization: Bearer KEY`, with a [role](service.md#keys). An organization's key
+  sees that one only.
 * Errors are `{{{{"error": {{{{"code", "message", "help"}}}}}}}}`. Every route: 400 invalid, 401 no
   accepted key, 403 role not sufficient, 429 with `Retry-After` for [too many
   requests](service.md#limits). Bodies: 408 slow, 413 large. Unless a route says otherwise,
@@ -70,7 +68,6 @@ Every route of `evaluation-pipelines serve`, with an example, generated from the
 
 
 def api_markdown() -> str:
-    roles = "\n".join(f"  * `{role}`: {ROLE_MEANINGS[role]}" for role in Role)
     with TemporaryDirectory() as folder, judging(Path(folder)) as service:
         operations = routes_of(service.app.openapi())
         plain, sections = list[str](), list[str]()
@@ -85,7 +82,7 @@ def api_markdown() -> str:
                 if any(meaning.replace(signal, "logs") in line for line in plain):
                     meaning = f"The same for {signal}."
                 plain.append(f"| `{route}` | {_role(examples[0])} | {meaning} |")
-    return "\n".join([_HEAD.format(roles=roles, plain="\n".join(plain)), *sections])
+    return "\n".join([_HEAD.format(plain="\n".join(plain)), *sections])
 
 
 def _errors(operation: dict[str, Any]) -> str:
