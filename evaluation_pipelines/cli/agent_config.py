@@ -12,7 +12,7 @@ import typer
 from evaluation_pipelines.cli.conventions import OTLP_PORT
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.telemetry.domain.dialects.claude_code import slash_command
+from evaluation_pipelines.telemetry.domain.dialects.claude_code import slash_command, transcript_hook
 from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.libraries import libraries
@@ -51,6 +51,13 @@ def agent_config(
         bool,
         typer.Option("--command", help="Print the slash command /performance of Claude Code."),
     ] = False,
+    transcripts: Annotated[
+        bool,
+        typer.Option(
+            "--transcripts",
+            help="Print the hook of Claude Code that sends transcripts in place of telemetry.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
@@ -67,7 +74,7 @@ def agent_config(
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
-        files = _AGENTS[str(program)](receiver)
+        files = [_hook(program, receiver)] if transcripts else _AGENTS[str(program)](receiver)
     for each in files:
         print_error(f"{each.name}: {each.where}")
     if output is None:
@@ -81,6 +88,12 @@ def _slash_command(program: Program) -> SettingsFile:
         raise typer.BadParameter(f"--command is for claude-code: {program} has no such file")
     landing = load_settings().landing_dir
     return slash_command(quote(str(landing.absolute())) if isinstance(landing, Path) else None)
+
+
+def _hook(program: Program, receiver: Receiver) -> SettingsFile:
+    if program != "claude-code":
+        raise typer.BadParameter(f"--transcripts is for claude-code: {program} has no such hook")
+    return transcript_hook(receiver)
 
 
 def _print(files: list[SettingsFile]) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,7 +25,9 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, session
 
@@ -330,6 +333,25 @@ def test_without_a_folder_nothing_is_received_and_everything_else_works(
             200,
         ]
         assert bucket.keys() == []
+
+
+def test_the_hook_of_agent_config_sends_a_session_with_its_sub_agents(
+    service: Service, program: Program
+) -> None:
+    (path,) = TRANSCRIPTS.rglob("21f14f16*.jsonl")
+    key = service.key(Role.INGEST, "acme")
+    with server_in_thread(service.app) as port:
+        address = ("--endpoint", f"http://127.0.0.1:{port}", "--key", key)
+        printed = program("agent-config", "claude-code", "--transcripts", *address)
+        ((hook,),) = (each["hooks"] for each in json.loads(printed.out)["hooks"]["SessionEnd"])
+        given = json.dumps({"transcript_path": str(path)})
+        subprocess.run(["sh", "-c", hook["command"]], input=given, text=True, check=True)
+
+    service.workplace.ingest()
+    service.workplace.build()
+    (row,) = service.workplace.sessions().to_dicts()
+    # Requests 8 and 9 are those of the sub-agent.
+    assert (row["organization_id"], row["api_requests"]) == ("acme", 12)
 
 
 def test_a_transcript_is_stored_once_and_without_its_text(service: Service) -> None:

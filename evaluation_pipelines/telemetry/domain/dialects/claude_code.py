@@ -7,6 +7,7 @@ name is in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
 """
 
 import re
+from shlex import quote
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
@@ -199,6 +200,30 @@ def _settings(receiver: Receiver) -> list[SettingsFile]:
         "Support/ClaudeCode/managed-settings.json. Users cannot change what it sets"
     )
     return [SettingsFile("managed-settings.json", json_text({"env": given(env)}), where)]
+
+
+_SEND_TRANSCRIPT = """
+import glob, gzip, json, sys, urllib.request
+path = json.load(sys.stdin)["transcript_path"]
+for each in [path, *glob.glob(path[:-6] + "/subagents/*.jsonl")]:
+    body = gzip.compress(open(each, "rb").read())
+    urllib.request.urlopen(urllib.request.Request({url}, body, {headers}), timeout=20)
+"""
+
+
+def transcript_hook(receiver: Receiver) -> SettingsFile:
+    """Return the hook of Claude Code that sends transcripts of a session when it ends.
+
+    Those of its sub-agents, too.
+    """
+    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    if receiver.key is not None:
+        headers["Authorization"] = f"Bearer {receiver.key}"
+    url = f"{receiver.endpoint}/v1/transcripts"
+    program = _SEND_TRANSCRIPT.strip().format(url=repr(url), headers=headers)
+    hook = {"type": "command", "command": f"python3 -c {quote(program)}"}
+    text = json_text({"hooks": {"SessionEnd": [{"hooks": [hook]}]}})
+    return SettingsFile("settings.json", text, "~/.claude/ of each user, who needs python3")
 
 
 def slash_command(landing: str | None) -> SettingsFile:
