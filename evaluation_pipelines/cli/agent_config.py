@@ -12,7 +12,10 @@ import typer
 from evaluation_pipelines.cli.conventions import OTLP_PORT
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.telemetry.domain.dialects.claude_code import slash_command, transcript_hook
+from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
+    slash_command,
+    transcript_hook,
+)
 from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.libraries import libraries
@@ -30,6 +33,7 @@ def agent_config(
     program: Annotated[
         Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(_AGENTS)}.")
     ],
+    *,
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
     ] = f"http://127.0.0.1:{OTLP_PORT}",
