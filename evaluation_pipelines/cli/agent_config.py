@@ -29,11 +29,10 @@ _ATTRIBUTE = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def agent_config(
+def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
     program: Annotated[
         Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(_AGENTS)}.")
     ],
-    *,
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
     ] = f"http://127.0.0.1:{OTLP_PORT}",
