@@ -140,7 +140,8 @@ def outcome_values(
         )
         has_row = pl.lit(value=True)
     deadline = start + rule.horizon
-    is_known = has_row & (pl.col("read_at") >= deadline)
+    # What is seen in the session itself is known, whenever its last call was.
+    is_known = has_row & (pl.lit(rule.is_inside) | (pl.col("read_at") >= deadline))
     is_timeless = happened.is_null() & (pl.col("value") > 0)  # it happened, at an unknown time
     by_then = (happened <= deadline).fill_null(value=False).cast(pl.Float64)
     by_then = pl.when(~is_timeless.fill_null(value=False)).then(by_then)

@@ -105,6 +105,7 @@ MERGED = row("merged", 1, 2, 40)
         ("task_closed", [row("task_closed", 1, -1, 4)], None, False),
         ("task_reopened", [row("task_reopened", 1, 3, 4)], 0, False),
         ("tests_after_last_edit", [row("tests_after_last_edit", 1, -1, 0)], 1, False),
+        ("tests_after_last_edit", [row("tests_after_last_edit", 1, -1, -1)], 1, False),
         ("tests_after_last_edit", [row("tests_after_last_edit", None, -1, 0)], None, False),
         ("x_rating", [row("x_rating", 0.3, 1, 2)], 0.3, False),
     ],
