@@ -47,6 +47,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
     Table,
 )
 from evaluation_pipelines.schemas.table import CheckResult
@@ -82,7 +83,7 @@ _asset = partial(
 
 
 @_asset(
-    deps=[SESSION_EVALUATIONS.name],
+    deps=[SESSION_EVALUATIONS.name, SESSION_OUTCOMES.name],
     partitions_def=SESSION_DATES,
     backfill_policy=dg.BackfillPolicy.single_run(),
     automation_condition=WHEN_DATE_CHANGED,
@@ -92,7 +93,7 @@ _asset = partial(
         _check(
             REPUTATION_EVENTS,
             "every_signal_has_its_session",
-            "No signal is left of a session without a score.",
+            "No signal is left of a session without a score, or of an outcome taken back.",
         )
     ],
 )
@@ -108,7 +109,7 @@ def reputation_events(
         REPUTATION_EVENTS.name,
         "every_signal_has_its_session",
         not orphans,
-        "a session with a score for every signal",
+        "a session with a score, or an outcome, for every signal",
         f"{len(orphans)} signals without one",
         tuple(orphans[:_EXAMPLES]),
     )
@@ -117,7 +118,7 @@ def reputation_events(
     yield dg.MaterializeResult(
         metadata={
             "dates of this run": len(days),
-            "signals of this run": bridged.scored,
+            "signals of this run": bridged.signals.height,
             "new or changed in this run": bridged.written,
             "taken back in this run": bridged.retired,
         },

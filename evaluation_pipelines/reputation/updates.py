@@ -16,8 +16,8 @@ from evaluation_pipelines.reputation.domain.agent_score import agent_scores, wit
 from evaluation_pipelines.reputation.domain.signals import (
     external_evaluations_of_agents,
     identity_id,
+    outcome_signals,
     session_evaluations_of_agents,
-    session_ids,
     session_signals,
 )
 from evaluation_pipelines.reputation.external_signals import load_external_signals
@@ -31,6 +31,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
     UTC_TIME,
 )
 from evaluation_pipelines.sessions.domain.ended import is_terminal
@@ -55,9 +56,9 @@ _WEEKS_SHOWN = 13
 
 @dataclass(frozen=True, slots=True)
 class BridgeResult:
-    """Result for the sessions of some dates: with a score, new or changed, withdrawn.
+    """Result for the sessions of some dates: with a score, and signals new or changed, withdrawn.
 
-    ``signals`` are those with a score: REPUTATION_EVENTS and ``session_date``.
+    ``signals`` are the present ones: REPUTATION_EVENTS and ``session_date``.
     """
 
     scored: int
@@ -138,6 +139,7 @@ def bridge_sessions(
     """Make the sessions of some dates count, each once and as it is scored now.
 
     A session that lost its score, or no longer exists, withdraws its signal and its evaluation.
+    So does an outcome. Outcomes are signals with ``EVAL_OUTCOME_SIGNALS`` only.
 
     Raises:
         ClickHouseError: a write was rejected; the next run completes it.
@@ -146,7 +148,8 @@ def bridge_sessions(
     if not dates:
         return BridgeResult(0, 0, 0)
     sessions, revision = _sessions(stores, dates, now), revision_at(now)
-    signals, ids = session_signals(sessions), session_ids(sessions)
+    signals = _signals(stores, sessions, dates)
+    ids = signals.select("session_date", "event_id")
     by_day = [
         external_evaluations(stores.lake, [day]).with_columns(session_date=day)
         for day in sorted(dates)
@@ -160,25 +163,34 @@ def bridge_sessions(
     known -= _moved(store, dates, known - set(signals["event_id"]))
     store.upsert(AGENT_EVALUATIONS, evaluations, revision)
     store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
-    written = store.upsert(REPUTATION_EVENTS, signals, revision)
+    written = store.upsert(REPUTATION_EVENTS, signals.drop("session_date"), revision)
     retired = store.retire(REPUTATION_EVENTS, known - set(signals["event_id"]), revision)
-    return BridgeResult(signals.height, written, retired, signals.join(ids, on="event_id"))
+    return BridgeResult(sessions["effective_100"].count(), written, retired, signals)
+
+
+def _signals(stores: Stores, sessions: pl.DataFrame, dates: Collection[date]) -> pl.DataFrame:
+    """Return the signals of sessions, and of their outcomes if these are signals, too."""
+    signals = session_signals(sessions)
+    if not stores.settings.outcome_signals:
+        return signals
+    outcomes = stores.lake.read(SESSION_OUTCOMES, dates)
+    return signals.vstack(outcome_signals(outcomes, sessions, stores.settings.signal_deltas))
 
 
 def signals_without_session(
     stores: Stores, store: ReputationStore, dates: Collection[date]
 ) -> list[str]:
-    """Return ids of live signals about sessions of these dates without a score, sorted.
+    """Return ids of live signals about sessions of these dates without their cause, sorted.
 
     Raises:
         ClickHouseError: it cannot be used.
-        LakeError: ``session_evaluations`` cannot be read.
+        LakeError: an input cannot be read.
     """
     if not dates:
         return []
-    scored = session_ids(stores.lake.read(SESSION_EVALUATIONS, dates))
-    unscored = set(store.known_sessions(dates)["event_id"]) - set(scored["event_id"])
-    left = store.live(REPUTATION_EVENTS, unscored - _moved(store, dates, unscored))
+    signals = _signals(stores, stores.lake.read(SESSION_EVALUATIONS, dates), dates)
+    others = set(store.known_sessions(dates)["event_id"]) - set(signals["event_id"])
+    left = store.live(REPUTATION_EVENTS, others - _moved(store, dates, others))
     return sorted(set(left["event_id"]))
 
 

@@ -270,3 +270,7 @@ class ReputationSettings(SettingsSection):
         description="reputation: JSON object, event type of an external signal -> its "
         "`score_delta` (-1 to 1), see docs/reputation.md",
     )
+    outcome_signals: bool = Field(
+        default=False,
+        description="reputation: outcomes of sessions are signals, too, see docs/reputation.md",
+    )

@@ -9,8 +9,11 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.automation import LATER_RUN
+from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
+from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,
     CodeLocation,
@@ -109,6 +112,13 @@ def test_dates_with_new_scores_are_requested_and_then_the_scores_of_all(
     # After a rebuild of one date only that date is requested.
     location.requested_counts(SENSOR)
     location.build(last)
+    assert location.requested_counts(SENSOR)["reputation_events"] == 1
+    # And after a late outcome, which may be a signal.
+    assert "reputation_events" not in location.requested_assets(SENSOR)
+    merged = LateOutcome("default", f"s-{first}", "merged", "git", read_at=datetime.now(UTC))
+    OutcomeStore(location.workplace.ledger).add([merged])
+    write_late(location.workplace.stores)
+    location.tick("terminal_builds_sensor")
     assert location.requested_counts(SENSOR)["reputation_events"] == 1
 
 

@@ -1,5 +1,6 @@
 """Sessions in ClickHouse: one signal each, as they are scored now."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     REPUTATION_EVENTS,
     SESSION_EVALUATIONS,
+    SESSION_OUTCOMES,
 )
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import (
@@ -30,6 +32,7 @@ from evaluation_pipelines.storage.clickhouse import (
     ClickHouseUnavailableError,
     open_clickhouse,
 )
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 from evaluation_pipelines_tests.builders import START, session, sessions_frame
 from evaluation_pipelines_tests.clickhouse_databases import database
 from evaluation_pipelines_tests.workplace import Workplace
@@ -190,6 +193,77 @@ def test_a_session_that_runs_is_evaluated_when_it_has_been_silent_for_long_enoug
     # It ended at minute 5, and 30 minutes of silence are an end.
     bridge_sessions(workplace.stores, reputation_store, [DAY], START + timedelta(minutes=36))
     assert reputation_store.evaluations(NOW)["latency_ms"].to_list() == [1200.0]
+
+
+def put_outcomes(workplace: Workplace, *rows: tuple[str, str, str | None, str, float]) -> None:
+    """Let the lake hold these: session, kind, reference, source, value.
+
+    A merge came after four hours, a reopening (impossible) after it was read.
+    """
+    read, hours = START + timedelta(days=2), {"merged": 4, "task_reopened": 49}
+    outcomes = [
+        dict.fromkeys(SESSION_OUTCOMES.schema)
+        | {"organization_id": "default", "session_id": row[0], "session_date": DAY}
+        | dict(zip(("session_key", "kind", "reference", "source", "value"), row, strict=True))
+        | {"inferred": row[2] == "c2", "read_at": read}
+        | {"happened_at": START + timedelta(hours=hours[row[1]]) if row[1] in hours else None}
+        for row in rows
+    ]
+    workplace.lake.write(pl.DataFrame(outcomes, SESSION_OUTCOMES.schema), SESSION_OUTCOMES, DAY)
+
+
+def test_outcomes_are_signals_by_a_setting_and_each_counts_once_as_it_is_known_now(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    put(workplace, DAY, evaluated("a", 100.0), evaluated("b", None, agent_id=None))
+    same = [
+        ("a", "merged", "c1", "git", 1.0),
+        ("a", "merged", "c1", "outside", 1.0),  # the same by another source
+        ("a", "merged", "c2", "git", 1.0),  # inferred
+        ("a", "merged", "c3", "git", 1.0),
+        ("a", "merged", "c3", "outside", 0.0),  # contradicts
+        ("a", "reverted", "c1", "git", 0.0),
+        ("a", "survival_7d", "c1", "git", 1.0),
+        ("b", "accepted", "e1", "telemetry", 1.0),
+        ("b", "accepted", "e2", "telemetry", 0.0),
+    ]
+    put_outcomes(workplace, *same, ("a", "task_reopened", None, "outside", 1.0))
+    off, store = workplace.stores, reputation_store
+    changed = {"outcome_signals": True, "signal_deltas": {"review_positive": 0.25}}
+    on = replace(off, settings=off.settings.model_copy(update=changed))
+    assert bridge_sessions(off, store, [DAY], NOW) == BridgeResult(1, 1, 0)
+
+    bridged = bridge_sessions(on, store, [DAY], NOW)
+    assert bridged == BridgeResult(1, 5, 0)
+    ids = store.known_sessions([DAY])["event_id"].to_list()
+    columns = ("reference_id", "event_type", "score_delta", "confidence", "timestamp")
+    merged, ended = START + timedelta(hours=4), START + timedelta(minutes=5)
+    assert sorted(store.live(REPUTATION_EVENTS, ids).select(columns).rows()) == [
+        ("a", "task_completed", 0.5, 0.5, merged),  # c2
+        ("a", "task_completed", 0.5, 1.0, merged),  # c1
+        ("a", "task_completed", 1.0, 0.5, ended),
+        ("a", "task_failed", -0.5, 1.0, ended),
+        ("b", "review_negative", pytest.approx(-0.8), 1.0, ended),
+        ("b", "review_positive", 0.25, 1.0, ended),
+    ]
+    row = scout(store)
+    assert row is not None
+    # (1 + 0.5 + 0.5 - 0.5) / 4; the two of b are about its program
+    assert (row["total_events"], row["task_quality_score"]) == (4, 0.375)
+    assert bridge_sessions(on, store, [DAY], NOW) == BridgeResult(1, 0, 0)
+
+    # It was not reopened after all, and the second commit is gone.
+    put_outcomes(workplace, *same[:2], *same[3:], ("a", "task_reopened", None, "outside", 0.0))
+    assert len(signals_without_session(on, store, [DAY])) == 2
+    later = NOW + timedelta(minutes=1)
+    assert bridge_sessions(on, store, [DAY], later) == BridgeResult(1, 0, 2)
+    assert signals_without_session(on, store, [DAY]) == []
+
+    # Session b is forgotten with its outcomes. Switched off, that of a goes, too.
+    store.forget(Forgotten(hashes={Forgotten().hash_of_session("default", "b"): None}))
+    assert store.live(REPUTATION_EVENTS, ids)["reference_id"].to_list() == ["a", "a"]
+    later = NOW + timedelta(minutes=2)
+    assert bridge_sessions(off, store, [DAY], later) == BridgeResult(1, 0, 1)
 
 
 class CutOff(ClickHouse):

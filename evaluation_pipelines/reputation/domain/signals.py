@@ -11,7 +11,12 @@ from uuid import UUID, uuid5
 import msgspec
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SESSION_KEY,
+)
 
 _NAMESPACE = UUID("6d1c2a52-9c0e-5a55-8f57-5f6b7a0f2c11")
 """Any fixed value; changing it would count everything that was ever loaded again."""
@@ -56,7 +61,7 @@ _SURENESS = {"override": 1.0, "judge": 0.7, "composite": 0.5, "status": 0.5}
 
 
 def session_signals(sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one signal (REPUTATION_EVENTS) per session with an effective score.
+    """Return one signal per session with an effective score: REPUTATION_EVENTS, ``session_date``.
 
     ``score_delta = (effective_100 - 50) / 50``; the event is ``task_failed`` if the session
     failed or scored below 40, otherwise ``task_completed``.
@@ -79,17 +84,63 @@ def session_signals(sessions: pl.DataFrame) -> pl.DataFrame:
         attributes=_columns_as_attributes(
             "agent_id", "effective_source", "organization_id", "session_date"
         ),
+        session_date="session_date",
     ).cast(REPUTATION_EVENTS.schema)
 
 
-def session_ids(sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return ``session_date, event_id`` of the sessions with an effective score.
+_OUTCOME_TYPES = pl.DataFrame(
+    {
+        "kind": ["merged", "task_closed", "reverted", "task_reopened", "accepted", "accepted"],
+        "value": [1.0, 1.0, 1.0, 1.0, 1.0, 0.0],
+        "event_type": [
+            *("task_completed", "task_completed", "task_failed", "task_failed"),
+            *("review_positive", "review_negative"),
+        ],
+    }
+)
+_INFERRED = 0.5
+"""Confidence of an outcome of a commit found by author, time and branch."""
+
+
+def outcome_signals(
+    outcomes: pl.DataFrame, sessions: pl.DataFrame, deltas: Mapping[str, float]
+) -> pl.DataFrame:
+    """Return the signals of outcomes: REPUTATION_EVENTS, ``session_date``.
+
+    Several sources of one outcome are one signal, and none if they contradict. Instead of an
+    unknown or impossible time, before the session or after ``read_at``, it has the session's end.
 
     Args:
-        sessions: Rows of ``session_evaluations``.
+        outcomes: Rows of ``session_outcomes``.
+        sessions: Rows of ``session_evaluations``, with or without a score.
+        deltas: Event type -> delta; overrides EVENT_TYPES.
     """
-    scored = _scored(sessions)
-    return scored.select("session_date", event_id=_ids(scored, "session_key", session_event_id))
+    one, session = [*SESSION_KEY, "kind", "reference"], [*SESSION_KEY, "session_date"]
+    agree = (pl.col("value").min() == pl.col("value").max()).over(one)
+    meant = outcomes.filter(agree).join(_OUTCOME_TYPES, on=["kind", "value"])
+    first = meant.sort("inferred", "source").unique(one, keep="first", maintain_order=True)
+    agents = _with_agents(sessions).select(*session, "agent_id", "started_at", "ended_at")
+    rows, time = first.join(agents, on=session), pl.col("happened_at")
+    ids = [_derived("outcome", *(each or "" for each in row)) for row in rows.select(one).rows()]
+    usual = {name: deltas.get(name, delta) for name, (_, delta) in EVENT_TYPES.items()}
+    return rows.select(
+        event_id=pl.Series(map(str, ids), dtype=pl.String),
+        timestamp=pl.when(time.is_between("started_at", "read_at"))
+        .then(time)
+        .otherwise("ended_at")
+        .dt.cast_time_unit("ms"),
+        identity_id=_ids(rows, "agent_id", identity_id),
+        category=pl.lit("task_quality"),
+        event_type="event_type",
+        score_delta=pl.col("event_type").replace_strict(usual, return_dtype=pl.Float64),
+        confidence=pl.when("inferred").then(_INFERRED).otherwise(1.0),
+        reference_type=pl.lit("session"),
+        reference_id="session_key",
+        attributes=_columns_as_attributes(
+            "agent_id", "kind", "organization_id", "reference", "session_date"
+        ),
+        session_date="session_date",
+    ).cast(REPUTATION_EVENTS.schema)
 
 
 def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
@@ -143,9 +194,13 @@ def external_evaluations_of_agents(external: pl.DataFrame, sessions: pl.DataFram
 
 
 def _scored(sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return sessions with an effective score; without an agent, the program counts as one."""
+    return _with_agents(sessions.filter(pl.col("effective_100").is_not_null()))
+
+
+def _with_agents(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return sessions with an agent in each: without one, the program counts as one."""
     agent = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
-    return sessions.filter(pl.col("effective_100").is_not_null()).with_columns(agent_id=agent)
+    return sessions.with_columns(agent_id=agent)
 
 
 def _ids(sessions: pl.DataFrame, column: str, derive: Callable[[str, str], UUID]) -> pl.Series:

@@ -10,7 +10,6 @@ from evaluation_pipelines.reputation.domain.signals import (
     identity_id,
     session_evaluations_of_agents,
     session_event_id,
-    session_ids,
     session_signals,
 )
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
@@ -104,7 +103,6 @@ def test_a_signal_is_as_sure_as_the_source_of_its_score(
 def test_a_session_without_a_score_is_no_signal_and_no_evaluation() -> None:
     unscored = sessions(effective_100=None, effective_source="none")
     assert session_signals(unscored).is_empty()
-    assert session_ids(unscored).is_empty()
     assert session_evaluations_of_agents(unscored).is_empty()
 
 
