@@ -28,6 +28,7 @@ from evaluation_pipelines.cli.reputation import print_agents, update_reputation
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
+from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.demo.judge_demo import (
     DEMO_LEAD,
     DEMO_REVIEWER,
@@ -93,6 +94,7 @@ def demo() -> None:
         _judge(stores)
         _review(stores)
         has_reputation = _update_reputation(stores)
+        write_predictions(stores, datetime.now(UTC))
         publish_database(stores)
         # After the comparison, whose watch for models that got worse raises alerts.
         raise_demo_alerts(stores, datetime.now(UTC))

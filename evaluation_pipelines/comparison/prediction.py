@@ -215,13 +215,13 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
         .agg(pl.col("stratum").first(), value, pl.col(names).mean())
         .with_columns(pl.col("person_id", "stratum").rank("dense").cast(pl.Int64) - 1)
     )
-    score = pl.col("effective")
+    score = pl.col("automatic_100")
     facts = {
         "sessions": sessions.height,
         "with_outcome": known.height,
         "score_with": known.select(score.mean()).item(),
         "score_without": joined.filter(pl.col("value").is_null())
-        .select(pl.col("automatic_100").mean())
+        .select(score.mean())
         .item(),
         "young": int(joined["is_young"].sum()),
     }

@@ -265,7 +265,7 @@ OUTCOME_PREDICTIONS = Table(
         ("sessions", pl.Int64, "sessions of the organization"),
         ("with_outcome", pl.Int64, "those with this outcome"),
         ("young", pl.Int64, "those younger than the horizon"),
-        ("score_with", pl.Float64, "mean effective score of those with the outcome"),
+        ("score_with", pl.Float64, "mean automatic score of those with the outcome"),
         ("score_without", pl.Float64, "mean effective score of the others"),
         ("look", pl.Int64, "number of the look at this outcome: each spends a part of 5%"),
         ("computed_at", UTC_TIME, "when the look was made"),

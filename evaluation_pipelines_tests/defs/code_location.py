@@ -45,6 +45,7 @@ AGGREGATES = (
     "missing_tools",
     "judge_changes",
     "judge_anchors",
+    "outcome_predictions",
     "model_comparison",
     "model_comparison_pairs",
     "model_regressions",

@@ -2,7 +2,8 @@
 
 It follows the hidden quality of a session, ``q``: the fourth power of the share of its tool calls
 that succeeded. Half of the sessions end in a pull request: merged with probability ``q`` and, if
-so, reverted with probability ``0.3 * (1 - q)``.
+so, reverted with probability ``0.3 * (1 - q)``. The ticket of each session is closed with
+probability ``q``.
 """
 
 import json
@@ -39,7 +40,10 @@ def write_outcomes(landing_dir: Path, *, seed: int, end: date) -> None:
         json.dumps({"organization": work.organization, "session_id": session, **each})
         for session, work in sorted(work_of(landing_dir / "demo").items())
         if work.calls
-        for each in _outcomes(Random(f"{seed} {session}"), work, known_until)  # noqa: S311
+        for each in (
+            *_outcomes(Random(f"{seed} {session}"), work, known_until),  # noqa: S311
+            *_ticket(Random(f"{seed} ticket {session}"), work, known_until),  # noqa: S311
+        )
     ]
     path = landing_dir / OUTCOMES
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +66,14 @@ def _outcomes(random: Random, work: Work, known_until: datetime) -> Iterator[dic
         is_reverted = regret < 0.3 * (1 - work.quality) and reverted_at <= known_until
         at = {"at": f"{reverted_at:%Y-%m-%dT%H:%M:%SZ}"} if is_reverted else {}
         yield {"kind": "reverted", "value": is_reverted, "reference": reference, **at}
+
+
+def _ticket(random: Random, work: Work, known_until: datetime) -> Iterator[dict[str, Any]]:
+    chance, number = random.random(), random.randrange(1, 10_000)
+    at = datetime.fromtimestamp(work.ended_ns / 1e9, UTC) + timedelta(hours=random.uniform(1, 24))
+    if at <= known_until:
+        closed = {"kind": "task_closed", "value": chance < work.quality}
+        yield {**closed, "reference": f"ticket/{number}", "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 def work_of(folder: Path) -> dict[str, Work]:

@@ -200,7 +200,9 @@ def calibration(
         overrides = overrides_with_states(stores, which)
         agreements = compute_calibration(stores, overrides)
         leans = profile_leans(stores, overrides)
-        predictions = stores.lake.read_whole(OUTCOME_PREDICTIONS)
+        # Verdicts stay until the next look: there are none as of a past time.
+        kept = OUTCOME_PREDICTIONS.no_rows
+        predictions = kept if as_of else stores.lake.read_whole(OUTCOME_PREDICTIONS)
     if which.organization is not None:
         predictions = predictions.filter(organization_id=which.organization)
     if form is not OutputFormat.TABLE:

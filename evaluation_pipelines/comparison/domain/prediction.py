@@ -216,7 +216,7 @@ def difference(first: Prediction, second: Prediction) -> Estimate | None:
         return None
     center = float(gains.mean())
     half = t_quantile(len(gains) - 1) * float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    return Estimate(center, center - half, center + half)
+    return Estimate(center, center - half, center + half).within(-1, 1)
 
 
 def step_of(rarer: int) -> int:
