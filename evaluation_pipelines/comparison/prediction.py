@@ -220,9 +220,7 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
         "sessions": sessions.height,
         "with_outcome": known.height,
         "score_with": known.select(score.mean()).item(),
-        "score_without": joined.filter(pl.col("value").is_null())
-        .select(score.mean())
-        .item(),
+        "score_without": joined.filter(pl.col("value").is_null()).select(score.mean()).item(),
         "young": int(joined["is_young"].sum()),
     }
     unknown = known["person_id"].null_count()

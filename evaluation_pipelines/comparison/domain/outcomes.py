@@ -140,7 +140,7 @@ def outcome_values(
         )
         has_row = pl.lit(value=True)
     deadline = start + rule.horizon
-    # What is seen in the session itself is known, whenever its last call was.
+    # An outcome seen in the session itself is known, whenever its last call was.
     is_known = has_row & (pl.lit(rule.is_inside) | (pl.col("read_at") >= deadline))
     is_timeless = happened.is_null() & (pl.col("value") > 0)  # it happened, at an unknown time
     by_then = (happened <= deadline).fill_null(value=False).cast(pl.Float64)
