@@ -1,5 +1,6 @@
 """Commands ``experiment``: assign sessions or people to arms at random, and look three times."""
 
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -48,7 +49,10 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     unit: Annotated[Unit, typer.Option(help="Unit to assign.")],
     days: Annotated[int, typer.Option(min=LOOKS, max=366, help="Planned days.")],
     share: Annotated[float, typer.Option(min=0.05, max=0.95, help="Share of the first arm.")] = 0.5,
-    metric: Annotated[str, typer.Option(help="Primary metric, as of gate.")] = "effective",
+    metric: Annotated[
+        str,
+        typer.Option(help="Primary metric: effective, composite, judge, cost or failed_calls."),
+    ] = "effective",
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
     start: Annotated[
         str | None, typer.Option(metavar="DATE", help="First UTC day. Default: today.")
@@ -66,6 +70,8 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     from evaluation_pipelines.settings import load_settings
     from evaluation_pipelines.storage.stores import open_stores
 
+    if re.fullmatch(r"[A-Za-z0-9._-]+", name) is None:
+        raise typer.BadParameter(one_line(f"{name}: a name has letters, digits, -, _ and . alone"))
     named = tuple(each.strip() for each in arms.split(","))
     if len(named) != 2 or not all(named) or named[0] == named[1]:
         raise typer.BadParameter("--arms: name two arms, such as old,new")
@@ -73,6 +79,8 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise typer.BadParameter(f"--metric {metric}: choose {', '.join(METRICS)}")
     now, settings = datetime.now(UTC), load_settings()
     day = now.date() if (given := parse_dates(start)) is None else given[0]
+    if day < now.date():
+        raise typer.BadParameter(f"--start {day}: the first day is today (UTC) or later")
     plan = Plan(
         name,
         (named[0], named[1]),
@@ -85,10 +93,13 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
         settings.judge_model,
         "",
     )
+
+    def keep(frozen: Plan) -> None:
+        if output is not None:
+            write_output(frozen.text(), output)
+
     with open_stores(settings) as stores:
-        plan = create(stores, plan, now)
-    if output is not None:
-        write_output(plan.text(), output)
+        create(stores, plan, now, keep)
     if f"experiment.{name}" not in settings.session_attributes:
         print_error(
             one_line(

@@ -1,7 +1,7 @@
 """Experiments in the ledger, and their looks over the lake."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -30,8 +30,14 @@ class ExperimentError(UserError):
     """There is no such experiment, or there is one already."""
 
 
-def create(stores: Stores, plan: Plan, now: datetime) -> Plan:
-    """Freeze a plan with a new key and the present profiles and judges, and return it.
+def create(stores: Stores, plan: Plan, now: datetime, keep: Callable[[Plan], None]) -> None:
+    """Freeze a plan with a new key and the present profiles and judges.
+
+    Args:
+        stores: The stores.
+        plan: The plan, its key is replaced.
+        now: The time.
+        keep: Writes the plan elsewhere. If it raises, nothing is frozen.
 
     Raises:
         ExperimentError: An experiment has this name.
@@ -46,7 +52,7 @@ def create(stores: Stores, plan: Plan, now: datetime) -> Plan:
             raise ExperimentError(f"{plan.name}: this experiment exists, and its plan is frozen")
         row = {"name": plan.name, "plan": plan.text(), "created_at": now}
         connection.execute(sa.insert(EXPERIMENTS).values(row))
-    return plan
+        keep(plan)
 
 
 def plan_of(ledger: Ledger, name: str) -> Plan:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.comparison.experiments import show
+from evaluation_pipelines.comparison.domain.experiment_plan import Plan
+from evaluation_pipelines.comparison.domain.gate import METRICS
+from evaluation_pipelines.comparison.experiments import create, show
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing
@@ -14,7 +16,7 @@ from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.builders import session as row
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 CREATE = ("experiment", "create", "prompt", "--arms", "old,new", "--unit", "session", "--days", "3")
 
@@ -43,9 +45,24 @@ def test_a_plan_is_frozen_and_assigns_the_same_arm_again(program: Program) -> No
     assert "35 people with 20 sessions each show a difference of 5 in 4 of 5 such" in shown
 
 
+def test_without_its_file_no_plan_is_frozen_and_the_file_of_another_stays(
+    program: Program,
+) -> None:
+    assert program(*CREATE, "--output", "none/plan.json").code == 1
+    assert program(*CREATE, "--output", "plan.json").code == 0
+    kept = Path("plan.json").read_text()
+    assert program(*CREATE, "--output", "plan.json").code == 1
+    assert Path("plan.json").read_text() == kept
+
+
+def test_the_help_has_the_metrics(program: Program) -> None:
+    shown = " ".join(program("experiment", "create", "--help").out.replace("│", " ").split())
+    *others, last = METRICS
+    assert f"Primary metric: {', '.join(others)} or {last}." in shown
+
+
 def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
     start = DAY - timedelta(days=1)
-    assert program(*CREATE, "--start", f"{start}").code == 0
     evaluations, sessions = [], []
     for number in range(21):
         person, arm = number // 4, ("old", "new")[number % 2]
@@ -57,7 +74,9 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
         sessions.append(row(**shared, person_id=f"p{person}", session_attributes=attributes))
         evaluations.append(scored)
     settings = Settings(data_dir=program.folder / "data")
+    plan = Plan("prompt", ("old", "new"), 0.5, "session", 3, start, "effective", None, None, key="")
     with open_stores(settings) as stores:
+        create(stores, plan, NOW, keep=lambda _: None)
         place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
         put(place, AGENT_SESSIONS, [each | {"session_date": DAY} for each in sessions])
         put(place, SESSION_EVALUATIONS, evaluations)
@@ -96,6 +115,12 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
             ("create", "y", "--arms", "a,b", "--unit", "person", "--days", "9", "--metric", "x"),
             2,
             "--metric x: choose effective",
+        ),
+        (("create", "a b", *CREATE[3:]), 2, "a b: a name has letters, digits, -, _ and . alone"),
+        (
+            ("create", "y", *CREATE[3:], "--start", "2020-01-01"),
+            2,
+            "--start 2020-01-01: the first day is today (UTC) or later",
         ),
     ],
 )
