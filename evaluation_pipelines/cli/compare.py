@@ -61,6 +61,7 @@ from evaluation_pipelines.comparison.run_file import (
     compare_file,
     ignored_columns,
 )
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report import (
     Report,
@@ -175,7 +176,10 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         by=compared_by,
     )
     if outcome is not None:
-        rule = rule_of(outcome)
+        try:
+            rule = rule_of(outcome)
+        except UserError as error:
+            raise typer.BadParameter(f"--outcome: {error}") from error
         with read_stores(settings) as stores:
             _write_outcomes(compare_by_outcome(stores, question, rule, then), form, output)
         return

@@ -6,9 +6,15 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.conventions import PARTLY
-from evaluation_pipelines.cli.output import OutputFormat, one_line, print_error, print_table
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    one_line,
+    pluralize,
+    print_error,
+    print_table,
+)
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
-from evaluation_pipelines.evaluations.deliveries import Deliveries
+from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
 from evaluation_pipelines.evaluations.post import NotDeliveredError
 from evaluation_pipelines.evaluations.send import retry_refused, send_evaluations
 from evaluation_pipelines.settings import load_settings
@@ -36,13 +42,21 @@ def evaluations(
         if refused:
             _send_refused(stores)
         if send:
-            send_evaluations(stores, _now, at_once=True)
+            for sent in send_evaluations(stores, _now, at_once=True):
+                print_error(f"{sent.receiver}: {pluralize(sent.sessions, 'session')} accepted")
         deliveries = Deliveries(stores.ledger)
         states, refusals = deliveries.states(), deliveries.refusals()
+    if not receiver_names(settings):
+        print_error(
+            "No setting names a receiver: EVAL_EXPORT_OTLP_ENDPOINT, EVAL_EXPORT_FILES_DIR and "
+            "EVAL_WEBHOOKS do."
+        )
+    elif not states:
+        print_error("Nothing was sent yet.")
     if form is not OutputFormat.TABLE:
         records = [record_of(each) for each in refusals]
         write_rows([record_of(each) for each in states], form, _NAMES, refused=records)
-    else:
+    elif states:
         rows = [
             (
                 each.name,

@@ -119,9 +119,10 @@ def test_a_time_without_sessions(compared: Program) -> None:
         (("--from", "2026-11-08", "--to", "2026-11-01"), "--from must be before --to"),
         (("--from", "someday"), "--from someday"),
         (("--as-of", "x"), "--as-of x"),
+        (("--outcome", "mergd"), "no outcome is named mergd: use merged, reverted,"),
     ],
 )
-def test_invalid_times_are_refused(
+def test_invalid_options_are_refused(
     compared: Program, options: tuple[str, ...], message: str
 ) -> None:
     ran = compared("compare", *options)

@@ -253,10 +253,11 @@ def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
 ) -> None:
     monkeypatch.setenv("EVAL_DATA_DIR", str(judged.settings.data_dir))
     monkeypatch.setenv("EVAL_EXPORT_OTLP_ENDPOINT", str(judged.settings.export_otlp_endpoint))
-    assert program("evaluations").code == 0
+    ran = program("evaluations")
+    assert (ran.code, ran.out, ran.err) == (0, "", "Nothing was sent yet.\n")
     endpoint.answer = refusing(b"s2#baseline-1")
     ran = program("evaluations", "--send")
-    assert ran.code == 4
+    assert (ran.code, ran.err) == (4, "otlp: 1 session accepted\n")
     assert ran.table()[0][:2] == ["otlp", "current"]
     assert "s2#baseline-1   otlp " in ran.out
 
@@ -267,6 +268,17 @@ def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
     correct(judged, 20)
     ran = program("evaluations", "--send", "--format", "json")
     assert (ran.code, ran.items()[0]["last_error"]) == (4, "the endpoint answered with 500")
+
+
+def test_without_a_receiver_the_command_names_the_settings(
+    judged: Workplace, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", str(judged.settings.data_dir))
+    for options in ((), ("--send",)):
+        ran = program("evaluations", *options)
+        assert (ran.code, ran.out) == (0, "")
+        for name in ("EVAL_EXPORT_OTLP_ENDPOINT", "EVAL_EXPORT_FILES_DIR", "EVAL_WEBHOOKS"):
+            assert name in ran.err
 
 
 SIGNED_WITH = "whsec_c2VjcmV0IG9mIHRoZSBDUk0h"  # base64 of "secret of the CRM!"

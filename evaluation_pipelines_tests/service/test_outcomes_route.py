@@ -1,5 +1,7 @@
 """Outcomes over HTTP: stored for the organization of the key, with the reason of a defect."""
 
+import csv
+
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.world import claude, line
@@ -20,5 +22,10 @@ def test_an_outcome_is_stored_for_the_organization_of_its_key(service: Service) 
     assert acme.post("/api/v1/outcomes", json=SENT).json()["is_known"] is False
     of_default = service.client(service.key(Role.INGEST, "default"))
     assert of_default.post("/api/v1/outcomes", json=SENT).json()["is_known"] is True
+    service.workplace.build()
+    reader = service.client(service.key(Role.READER))
+    (row,) = csv.DictReader(reader.get("/sessions.csv").text.splitlines())
+    assert [row[name] for name in ("committed", "merged", "reverted")] == ["", "true", ""]
+    assert [row[name] for name in ("survival_7d", "tests_after_last_edit")] == ["", ""]
     refused = acme.post("/api/v1/outcomes", json={**SENT, "kind": "nonsense"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_outcome")

@@ -38,17 +38,9 @@ CSV_COLUMNS: Sequence[str] = (
     *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
     *("environment", "agent_id", "source_cli", "model", "model_variant", "classification_label"),
     *("status", "judge_total", "effective_100", "effective_source", "provisional_100"),
-    *(
-        "composite",
-        "recommendation",
-        "why",
-        "cost_usd",
-        "total_tokens",
-        "active_s",
-        "total_tools",
-        "tools_failed",
-        WAITS,
-    ),
+    *("composite", "recommendation", "why", "cost_usd", "total_tokens", "active_s"),
+    *("total_tools", "tools_failed", WAITS),
+    *("committed", "merged", "reverted", "survival_7d", "tests_after_last_edit"),
 )
 """Columns of a downloaded list, as in the analysts' database."""
 
