@@ -86,6 +86,8 @@ def ingest_landing(
         _print_transcripts(report.transcripts)
         _print_ingest(report, stores.settings)
     _print_not_read(report)
+    if with_transcripts and form is OutputFormat.TABLE and report.busy is None:
+        print_line("next: evaluation-pipelines build")
     if (why_not := _why_not_all(report)) is not None:
         print_error(f"error: {one_line(why_not)}")
         raise typer.Exit(PARTLY)

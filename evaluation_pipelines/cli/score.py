@@ -44,9 +44,10 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
-from evaluation_pipelines.telemetry.local_transcripts import latest_session
+from evaluation_pipelines.telemetry.local_transcripts import local_session
 
 _MAX_DEFECTS = 5
+_MAX_OTHERS = 3
 
 
 def score(
@@ -58,7 +59,9 @@ def score(
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
     local: Annotated[
         bool,
-        typer.Option("--local", help="Score the latest session of an agent on this machine."),
+        typer.Option(
+            "--local", help="The latest session of an agent on this machine, or --session."
+        ),
     ] = False,
     form: Annotated[OutputFormat, format_option(OutputFormat.YAML, *DATA)] = OutputFormat.YAML,
 ) -> None:
@@ -71,11 +74,11 @@ def score(
         raise typer.BadParameter("--session selects one session, --all selects all: use only one")
     if local == bool(files):
         raise typer.BadParameter("name telemetry files or use --local: one of both")
-    if local and (every or session is not None):
-        raise typer.BadParameter("--local selects one session: use no --all and no --session")
+    if local and every:
+        raise typer.BadParameter("--local selects one session: use no --all")
     settings = load_settings()
     files = files or []
-    scored = _score_local(settings) if local else _score(files, settings, session)
+    scored = _score_local(settings, session) if local else _score(files, settings, session)
     if session is not None and not scored.sessions and files and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
     _print_unread(scored, settings)
@@ -120,17 +123,27 @@ def _score(paths: Iterable[str], settings: Settings, session: str | None = None)
         return score_files(files, settings, progress, only)
 
 
-def _score_local(settings: Settings) -> ScoredTelemetry:
-    """Score the latest session with a transcript on this machine."""
-    latest = latest_session(settings)
-    if latest is None:
+def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
+    """Score a session with a transcript on this machine, by default the latest."""
+    id_start = (session or "").partition("#")[0].rstrip("…")  # as tables shorten it
+    found = local_session(settings, id_start)
+    if found is None and session is not None:
+        print_error(
+            f"error: no transcript of session {one_line(session)} found on this machine. "
+            "score --local names the ids of the latest ones."
+        )
+        raise typer.Exit(1)
+    if found is None:
         print_error(
             "error: no transcript of a session found on this machine. Supported agents: "
             f"{', '.join(each.source_cli for each in PROGRAMS)}. Run one of them, then try again."
         )
         raise typer.Exit(1)
-    print_error(f"transcript: {one_line(latest.files[0][0])}")
-    files = [(name, cast(BinaryIO, BytesIO(content))) for name, content in latest.files]
+    print_error(f"transcript: {one_line(found.files[0][0])}")
+    if found.others:
+        ids = one_line(", ".join(found.others[:_MAX_OTHERS]))
+        print_error(f"the latest session: use --local --session ID for another one, such as {ids}")
+    files = [(name, cast(BinaryIO, BytesIO(content))) for name, content in found.files]
     return score_files(files, settings)
 
 

@@ -288,7 +288,7 @@ class TelemetrySettings(SettingsSection):
     )
     transcript_texts: bool = Field(
         default=False,
-        description="store prompts, replies, parameters and results of transcripts, too",
+        description="store prompts, replies, parameters, results and folders of transcripts, too",
     )
     keep_unknown_events: bool = Field(
         default=False,

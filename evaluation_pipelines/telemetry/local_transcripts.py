@@ -251,36 +251,40 @@ def born(file: TranscriptFile, head: TranscriptHead) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """A session of this machine: its id, and its transcripts as telemetry by path."""
+    """A session of this machine.
 
-    session_id: str
+    Attributes:
+        files: Its transcripts as telemetry, by path.
+        others: Ids of other recent sessions, by time of their last line, latest first.
+    """
+
     files: list[tuple[str, bytes]]
+    others: list[str]
 
 
-def latest_session(
-    settings: TelemetrySettings, environment: Mapping[str, str] = os.environ
-) -> LocalSession | None:
+def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSession | None:
     """Return the session whose transcript was written last, with its sub-agents.
 
-    Sessions without an answer are passed over. None if there is no other.
+    Sessions without an answer, or whose id has another start, are passed over. None without one.
     """
-    files, _ = find_transcripts(environment)
+    files, _ = find_transcripts()
     latest = sorted(files, key=lambda each: each.modified_at_ns, reverse=True)
-    tried = set[str]()
-    for file in latest[:_MOST_EMPTY_SESSIONS]:
-        session_id = file.head().session_id
-        if session_id is None or session_id in tried:
-            continue
-        tried.add(session_id)
-        found = _session(session_id, [each for each in files if each.group == file.group], settings)
-        if found is not None:
-            return found
+    groups: dict[str, Path] = {}
+    for file in latest if id_start else latest[:_MOST_EMPTY_SESSIONS]:
+        found = file.head().session_id
+        if found is not None and found.startswith(id_start):
+            groups.setdefault(found, file.group)
+    for each, group in groups.items():
+        contents = _session(each, [file for file in files if file.group == group], settings)
+        if contents:
+            return LocalSession(contents, [other for other in groups if other != each])
     return None
 
 
 def _session(
     session_id: str, group: Sequence[TranscriptFile], settings: TelemetrySettings
-) -> LocalSession | None:
+) -> list[tuple[str, bytes]]:
+    """Return the transcripts of a session as telemetry, by path: empty without an answer."""
     heads = {each: each.head() for each in group}
     own = [each for each in group if heads[each].session_id == session_id]
     contents = []
@@ -290,4 +294,4 @@ def _session(
             pieces = read_transcript(file, settings, known_ids=known_ids)
             contents.append((str(file.path), b"".join(piece.content for piece in pieces)))
     has_work = any(b"transcript.api_request" in content for _, content in contents)
-    return LocalSession(session_id, contents) if has_work else None
+    return contents if has_work else []

@@ -202,4 +202,15 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
         "cache_tokens": 80_000,
     }
     assert f"{latest}.jsonl" in ran.err
+    fork = "7aadf2ba-ea34-4cef-876c-0f4ca5fdc613"
+    assert f"use --local --session ID for another one, such as {fork}" in ran.err
+    for name in (fork, f"{fork[:8]}…#baseline-1"):
+        other = program("score", "--local", "--session", name)
+        assert (other.code, yaml.safe_load(other.out)["stats"]["prompts"]) == (0, 1)
+        assert "for another one" not in other.err
+    unknown = program("score", "--local", "--session", "absent")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err.startswith("error: no transcript of session absent found on this machine.")
     assert list(program.folder.iterdir()) == [home]
+    ingested = program("ingest", "--local")
+    assert ingested.out.splitlines()[-1] == "next: evaluation-pipelines build"

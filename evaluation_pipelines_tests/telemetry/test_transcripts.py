@@ -14,6 +14,7 @@ import pytest
 from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
+from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -181,6 +182,30 @@ def test_a_rewritten_transcript_counts_once(workplace: Workplace) -> None:
     assert session(workplace, session_id)["api_requests"] == requests
 
 
+@pytest.mark.parametrize("capture", SESSIONS)
+def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, capture: str) -> None:
+    put(capture)
+    read(workplace)
+    workplace.build()
+    events = repr([workplace.landed().to_dicts(), workplace.sessions().to_dicts()])
+    files = [each.read_bytes() for each in (tmp_path / "data").rglob("*") if each.is_file()]
+    assert not [each for each in (*files, events.encode()) if b"/home/" in each]
+
+
+@pytest.mark.parametrize(
+    ("remote", "name"),
+    [
+        ("/home/ada/shop.git", "shop.git"),
+        ("file:///home/ada/shop/", "shop/"),
+        (r"C:\Users\ada\shop", "shop"),
+        ("git@example.com:acme/shop.git", "git@example.com:acme/shop.git"),
+        ("https://example.com/acme/shop", "https://example.com/acme/shop"),
+    ],
+)
+def test_of_a_remote_in_a_folder_only_the_name_is_kept(remote: str, name: str) -> None:
+    assert without_folders(remote) == name
+
+
 def test_only_figures_are_stored(workplace: Workplace) -> None:
     put("claude_code/2.1.150")
     read(workplace)
@@ -197,6 +222,8 @@ def test_texts_are_stored_on_request(tmp_path: Path) -> None:
         read(with_texts)
         calls = with_texts.landed().filter(event_name="tool_result", tool_name="Bash")
         prompts = with_texts.landed().filter(event_name="user_prompt")["content"]
+        stored = [each.read_bytes() for each in with_texts.landing.root.rglob("*.jsonl")]
+    assert any(b'{"key":"cwd","value":{"stringValue":"/home/ada/shop"}}' in each for each in stored)
     assert [json.loads(each)["command"] for each in calls["tool_parameters"]] == [
         "ls -la",
         "echo broken >&2; exit 3",

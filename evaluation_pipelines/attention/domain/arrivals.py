@@ -7,6 +7,7 @@ from datetime import datetime
 import polars as pl
 
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
 DAYS = 7
@@ -14,7 +15,7 @@ DAYS = 7
 
 EVENT_COLUMNS = (
     *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
-    *("cost_source", "input_tokens", "agent_id", "span_scope"),
+    *("cost_source", "input_tokens", "agent_id", "span_scope", "source_event_name"),
 )
 SESSION_COLUMNS = (
     *("source_cli", "person_id", "user_id", "user_email", "repository", "team"),
@@ -27,8 +28,9 @@ _RARE = 0.05
 _RARE_OF_SESSIONS = 0.5
 """The same of sessions: who sends an attribute for some of them does not for the others."""
 
-_ROWS, _NEWEST = "rows", "event_time"
+_ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 
+_TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true"
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS, _PARAMETERS = (
     {each.source_cli: switch for each in DIALECTS if (switch := getattr(each, name)) is not None}
@@ -161,7 +163,8 @@ def arrivals(
         session_lines: Scope of spans -> line of code that gives them a session id.
         days: Number of these days.
     """
-    of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], pl.max(_NEWEST))
+    also = pl.max(_NEWEST), IS_TRANSCRIPT.sum().alias(_TRANSCRIPTS)
+    of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], *also)
     of_sessions = _counted(sessions, _OF_SESSIONS, ["source_cli"])
     scopes = events.select("agent_id", pl.col("span_scope").alias("scope")).drop_nulls().unique()
     found = []
@@ -214,7 +217,7 @@ def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: floa
     for rule in rules:
         chosen = counts if rule.event is None else counts.filter(event_name=rule.event)
         number, there = int(chosen[_ROWS].sum()), int(chosen[rule.what].sum())
-        switch = rule.switches.get(program, rule.otherwise)
+        switch = _switch(rule, program, chosen)
         if number == 0 or switch is None:  # nothing to measure, or nothing to be done
             continue
         if there <= rare * number:
@@ -222,6 +225,16 @@ def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: floa
             some = f"missing in {number - there} of {number} {of_which}"
             gaps.append(Gap(rule.what, rule.figures, switch, some if there else rule.lack))
     return gaps
+
+
+def _switch(rule: _Rule, program: str, counts: pl.DataFrame) -> str | None:
+    """Return the setting that switches it on, for transcripts one of this program."""
+    switch = rule.switches.get(program, rule.otherwise)
+    if rule.otherwise is not None or not (of_transcripts := counts[_TRANSCRIPTS].sum()):
+        return switch
+    if switch is None or of_transcripts == counts[_ROWS].sum():
+        return _TRANSCRIPT_TEXTS
+    return f"{switch}, of transcripts {_TRANSCRIPT_TEXTS}"
 
 
 COST_COLUMNS = (

@@ -72,6 +72,18 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     ]
 
 
+def test_texts_of_transcripts_have_another_switch() -> None:
+    telemetry = {"event_name": "user_prompt", "has_content": False}
+    transcript = {**telemetry, "source_event_name": "transcript.user_prompt"}
+    texts = "EVAL_TRANSCRIPT_TEXTS=true"
+    for rows, switch in (
+        ((transcript,), texts),
+        ((telemetry, transcript), f"OTEL_LOG_USER_PROMPTS=1, of transcripts {texts}"),
+    ):
+        (found,) = arrivals(events(*rows), sessions({}))
+        assert [each.switch for each in found.gaps] == [switch]
+
+
 def test_what_most_sessions_lack_is_missing_with_how_many() -> None:
     """Of an attribute that some sessions have, others are asked for."""
     rows = [{"team": "search" if at < 3 else None} for at in range(12)]

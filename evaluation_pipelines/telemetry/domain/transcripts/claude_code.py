@@ -300,7 +300,7 @@ class ClaudeCodeTranscript(Transcript):
             "prompt_id": entry.prompt_id,
             "slash_command": command and command[1],
             "content": self._text(content),
-            "cwd": entry.cwd,
+            "cwd": self._text(entry.cwd),
         }
         # Commands to the program itself have their name first.
         is_builtin = command is not None and content.startswith("<command-name>")

@@ -21,6 +21,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Transcript,
     TranscriptHead,
     decode,
+    without_folders,
 )
 
 _SILENT = frozenset(
@@ -159,9 +160,9 @@ class CodexTranscript(Transcript):
             "version": payload.cli_version,
             "parent": parent,
             "subagent": name,
-            "folder": payload.cwd,
+            "folder": self._text(payload.cwd),
             "branch": git.branch,
-            "repository": git.repository_url,
+            "repository": without_folders(git.repository_url),
         }
 
     def _read_turn(self, entry: _Line, payload: _Payload, offset: int) -> None:
@@ -186,8 +187,12 @@ class CodexTranscript(Transcript):
     def _read_prompt(self, entry: _Line, payload: _Payload, offset: int) -> None:
         self._calls.clear()  # of an interrupted turn
         if self.context.get("parent") is None:
-            columns = {ID: "prompt", "content": self._text(_texts(payload.message))}
-            self._append(entry, offset, "user_prompt", columns | {"cwd": self.context["folder"]})
+            columns = {
+                ID: "prompt",
+                "content": self._text(_texts(payload.message)),
+                "cwd": self._text(self.context.get("folder")),
+            }
+            self._append(entry, offset, "user_prompt", columns)
 
     def _read_reply(self, entry: _Line, payload: _Payload, offset: int) -> None:
         columns = {ID: "reply", "content": self._text(_texts(payload.message))}

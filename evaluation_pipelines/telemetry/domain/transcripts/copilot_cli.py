@@ -104,7 +104,10 @@ _INPUT = msgspec.json.Decoder(_Input)
 
 @dataclass(slots=True)
 class CopilotTranscript(Transcript):
-    """Reader of the events of a session. ``context`` has ``session``, ``folder``, ``branch``."""
+    """Reader of the events of a session.
+
+    ``context`` has ``session``, ``repository``, ``branch`` and, if it may be kept, ``folder``.
+    """
 
     program: ClassVar[str] = "genai"
 
@@ -120,12 +123,15 @@ class CopilotTranscript(Transcript):
     def _begin(self, _: _Line, data: _Data, __: int) -> None:
         where = data.context or _Context()
         self.context |= {"session": data.session_id, "version": data.copilot_version}
-        self.context |= {"folder": where.cwd, "branch": where.branch}
+        place = self._place(None, where.cwd, where.branch)
+        self.context |= {"repository": place.repository, "branch": place.branch}
+        self.context["folder"] = self._text(where.cwd)
 
     def _read_prompt(self, entry: _Line, data: _Data, offset: int) -> None:
         self._calls.clear()  # of an interrupted turn
         if data.source in (None, "user"):
-            columns = {"content": self._text(data.content), "cwd": self.context.get("folder")}
+            folder = self._text(self.context.get("folder"))
+            columns = {"content": self._text(data.content), "cwd": folder}
             self._append(entry, offset, "user_prompt", columns)
 
     def _read_reply(self, entry: _Line, data: _Data, offset: int) -> None:
@@ -144,7 +150,7 @@ class CopilotTranscript(Transcript):
 
     def _append(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
         known = self.context
-        place: Place = self._place(None, known.get("folder"), known.get("branch"))
+        place = Place(known.get("version"), known.get("repository"), known.get("branch"))
         common = {ID: entry.id, "session.id": known.get("session")}
         self._add(offset, place, name, entry.timestamp, common | columns)
 

@@ -269,7 +269,7 @@ class QwenTranscript(_OfFamily):
                 is_prompt = entry.provenance in (None, "real_user") and entry.subtype is None
                 if is_prompt and text and not text.startswith(_OF_PROGRAM):
                     self._calls.clear()
-                    prompt = {"content": text, "cwd": entry.cwd}
+                    prompt = {"content": text, "cwd": self._text(entry.cwd)}
                     self._add_refined(at, "user_prompt", entry.uuid, prompt)
             case "assistant":
                 self._read_answer(at, entry, parts)

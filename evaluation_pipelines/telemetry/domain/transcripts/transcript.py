@@ -124,6 +124,7 @@ class TranscriptHead(NamedTuple):
     first_time: str | None
 
 
+_FOLDERS = re.compile(r"^(?:file:|[/~.]|[A-Za-z]:[\\/]).*[\\/](?=[^\\/])")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -274,7 +275,7 @@ class Transcript:
         key = self.context.get("version"), folder, branch
         place = self._places.get(key)
         if place is None:
-            repository = self.repository_of(folder) if folder else None
+            repository = without_folders(self.repository_of(folder) if folder else None)
             place = self._places[key] = Place(key[0], repository, branch or None)
         return place
 
@@ -304,6 +305,11 @@ class Transcript:
             }
         settle_outcome(columns, exit_code, call.command if call else None)
         return columns
+
+
+def without_folders(remote: str | None) -> str | None:
+    """Return a remote of git. Of one in a folder only its name: folders name people."""
+    return remote and _FOLDERS.sub("", remote)
 
 
 def _counted(kinds: Iterable[tuple[str, str, bool]]) -> Counter[LineKind]:
