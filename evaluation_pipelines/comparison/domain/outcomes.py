@@ -118,6 +118,7 @@ def outcome_values(
         SESSION_KEY, ``value`` (null: not known yet), ``at`` (when it was decided), ``reference``
         (of several the first) and ``is_young`` (the horizon has not passed, or was not seen).
     """
+    rows = _rows_of(rows, rule)
     facts = _facts(rows.filter(kind=rule.kind))
     found = sessions.select(*SESSION_KEY, "ended_at").join(facts, on=SESSION_KEY, how="left")
     start, happened = pl.col("ended_at"), pl.col("happened_at")
@@ -142,9 +143,9 @@ def outcome_values(
     deadline = start + rule.horizon
     # An outcome seen in the session itself is known, whenever its last call was.
     is_known = has_row & (pl.lit(rule.is_inside) | (pl.col("read_at") >= deadline))
-    is_timeless = happened.is_null() & (pl.col("value") > 0)  # it happened, at an unknown time
-    by_then = (happened <= deadline).fill_null(value=False).cast(pl.Float64)
-    by_then = pl.when(~is_timeless.fill_null(value=False)).then(by_then)
+    is_by_then = (happened <= deadline).fill_null(value=False)
+    is_clear = is_by_then | ~pl.col("has_timeless").fill_null(value=False)
+    by_then = pl.when(is_clear).then(is_by_then.cast(pl.Float64))
     value = by_then if rule.days and not rule.is_share else pl.col("value")
     is_within = pl.lit(value=False)
     if not (rule.is_inside or rule.is_of_merged or of_all):
@@ -161,6 +162,24 @@ def outcome_values(
     )
 
 
+def _rows_of(rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
+    """Return the rows of a rule. Those from outside have a time if it is yes, and a last reading.
+
+    A source outside sends an outcome once and not again, so that its last reading in the
+    organization holds for all of its rows. Without a time it happened before it came.
+    """
+    is_outside = pl.col("source") == "outside"
+    happened_at, read_at = pl.col("happened_at"), pl.col("read_at")
+    is_timeless = happened_at.is_null() & (pl.col("value") > 0)
+    found = rows.filter(pl.col("kind").is_in([rule.kind, *["merged"] * rule.is_of_merged]))
+    last = read_at.max().over("organization_id", "source")
+    return found.with_columns(
+        is_timeless=is_timeless,
+        happened_at=pl.when(is_timeless & is_outside).then(read_at).otherwise(happened_at),
+        read_at=pl.when(is_outside & pl.lit(rule.days > 0)).then(last).otherwise(read_at),
+    )
+
+
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     """Return one row per session: mean value by lines, first time, last reading, reference."""
     weight, value = pl.col("lines").fill_null(1).cast(pl.Float64), pl.col("value")
@@ -170,6 +189,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(
             value=(value * weight).sum() / weight.sum(),
             happened_at=pl.col("happened_at").filter(value > 0).min(),
+            has_timeless=pl.col("is_timeless").any(),
             read_at=pl.col("read_at").max(),
             reference=pl.col("reference").min(),
         )

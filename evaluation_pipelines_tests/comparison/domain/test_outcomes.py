@@ -42,6 +42,7 @@ def row(
         "value": value,
         "lines": None,
         "reference": "c1",
+        "source": "git",
         "read_at": day(read),
         **more,
     }
@@ -53,6 +54,7 @@ SCHEMA: dict[str, Any] = {
     "value": pl.Float64,
     "lines": pl.Int64,
     "reference": pl.String,
+    "source": pl.String,
     "read_at": UTC_TIME,
 }
 SESSIONS = pl.DataFrame(
@@ -69,6 +71,8 @@ def valued(kind: str, *rows: dict[str, Any], of_all: bool = False) -> tuple[floa
 
 
 MERGED = row("merged", 1, 2, 40)
+OUTSIDE = {"source": "outside"}
+LATER = row("merged", 1, 60, 60, **OUTSIDE, session_key="other")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,19 @@ MERGED = row("merged", 1, 2, 40)
         ("merged", [row("merged", 1, 15, 20)], 0, False),  # too late
         ("merged", [row("merged", 0, None, 15)], 0, False),
         ("merged", [row("merged", 1, None, 15)], None, False),  # at an unknown time
+        (
+            "merged",
+            [row("merged", 1, 40, 50), row("merged", 1, None, 50, reference="b")],
+            None,
+            False,
+        ),
+        # Sent once, when it happened: the source was read later, for another session.
+        ("merged", [row("merged", 1, 2, 2, **OUTSIDE), LATER], 1, False),
+        ("merged", [row("merged", 1, 2, 2, **OUTSIDE)], None, True),
+        ("merged", [row("merged", 1, 2, 2), LATER], None, True),  # git was not read again
+        ("merged", [row("merged", 1, None, 2, **OUTSIDE), LATER], 1, False),  # by day 2
+        ("merged", [row("merged", 1, None, 20, **OUTSIDE), LATER], None, False),  # by day 20
+        ("task_closed", [row("task_closed", 1, None, -1, **OUTSIDE)], None, False),
         ("merged", [row("merged", 0, None, 13)], None, True),
         ("merged", [row("merged", 1, -0.1, 15)], None, False),  # within the session
         ("merged", [row("merged", 0, None, 15), row("merged", 1, 3, 15, reference="b")], 1, False),
@@ -125,6 +142,20 @@ def test_for_arms_a_session_without_a_commit_is_not_merged() -> None:
     assert valued("merged", other, of_all=True) == (0, False)  # git was read on day 15
     assert valued("merged", other | {"read_at": day(13)}, of_all=True) == (None, True)
     assert valued("merged", row("merged", 1, -0.1, 15), of_all=True) == (1, False)
+
+
+def test_sessions_without_a_row_count_by_the_same_reading_as_those_with_one() -> None:
+    keys = [f"s{number}" for number in range(1, 6)]
+    sent = [row("merged", 1, 2, 2, **OUTSIDE, session_key=each) for each in keys[:3]]
+    rows = pl.DataFrame([*sent, LATER], SCHEMA, orient="row")
+    sessions = SESSIONS.drop("session_key").join(pl.DataFrame({"session_key": keys}), how="cross")
+
+    found = [
+        outcome_values(rows, sessions, RULES["merged"], of_all=each)["value"].to_list()
+        for each in (True, False)
+    ]
+
+    assert found == [[1, 1, 1, 0, 0], [1, 1, 1, None, None]]
 
 
 def test_an_unknown_outcome_is_refused_with_those_that_there_are() -> None:
