@@ -32,6 +32,7 @@ from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import interval, percent, signed, whole
 from evaluation_pipelines.numerics.estimates import Estimate, Share, share_of, t_quantile
+from evaluation_pipelines.outcomes.domain.by_session import CONTRADICTED
 from evaluation_pipelines.schemas import SESSION_KEY
 
 OWN = "x_"
@@ -122,24 +123,24 @@ def outcome_values(
     facts = _facts(rows.filter(kind=rule.kind))
     found = sessions.select(*SESSION_KEY, "ended_at").join(facts, on=SESSION_KEY, how="left")
     start, happened = pl.col("ended_at"), pl.col("happened_at")
-    has_row = pl.col("read_at").is_not_null()
+    has_value = pl.col("value").is_not_null()
+    is_no_without_row = rule.is_bad if rule.is_of_merged else of_all and rule.days > 0
     if rule.is_of_merged:
         merges = _facts(rows.filter(kind="merged")).select(
-            *SESSION_KEY, start="happened_at", read="read_at", of="reference"
+            *SESSION_KEY, start="happened_at", of="reference"
         )
         found = found.join(merges, on=SESSION_KEY, how="left").with_columns(
-            read_at=pl.max_horizontal("read_at", "read"),
-            reference=pl.coalesce("of", "reference"),
+            reference=pl.coalesce("of", "reference")
         )
         start = pl.col("start")
-        has_row = start.is_not_null() & (pl.lit(rule.is_bad) | pl.col("value").is_not_null())
-    elif rule.days and of_all:
-        # A source read after the horizon without a merge: there is none.
+    if is_no_without_row:
+        # The kind was read after the horizon and there is no row: it did not happen.
         read = facts.group_by("organization_id").agg(read=pl.col("read_at").max())
         found = found.join(read, on="organization_id", how="left").with_columns(
             read_at=pl.coalesce("read_at", "read")
         )
-        has_row = pl.lit(value=True)
+        has_value |= pl.col("has_timeless").is_null()
+    has_row = has_value & start.is_not_null()
     deadline = start + rule.horizon
     # An outcome seen in the session itself is known, whenever its last call was.
     is_known = has_row & (pl.lit(rule.is_inside) | (pl.col("read_at") >= deadline))
@@ -163,7 +164,7 @@ def outcome_values(
 
 
 def _rows_of(rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
-    """Return the rows of a rule. Those from outside have a time if it is yes, and a last reading.
+    """Return the rows of a rule, without values where sources contradict.
 
     A source outside sends an outcome once and not again, so that its last reading in the
     organization holds for all of its rows. Without a time it happened before it came.
@@ -174,6 +175,7 @@ def _rows_of(rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
     found = rows.filter(pl.col("kind").is_in([rule.kind, *["merged"] * rule.is_of_merged]))
     last = read_at.max().over("organization_id", "source")
     return found.with_columns(
+        value=pl.when(~CONTRADICTED).then("value"),
         is_timeless=is_timeless,
         happened_at=pl.when(is_timeless & is_outside).then(read_at).otherwise(happened_at),
         read_at=pl.when(is_outside & pl.lit(rule.days > 0)).then(last).otherwise(read_at),
@@ -181,18 +183,18 @@ def _rows_of(rows: pl.DataFrame, rule: Rule) -> pl.DataFrame:
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per session: mean value by lines, first time, last reading, reference."""
+    """Return one row per session: mean value by lines, first time, last reading, reference.
+
+    They are null if no row has a value.
+    """
     weight, value = pl.col("lines").fill_null(1).cast(pl.Float64), pl.col("value")
-    return (
-        rows.filter(value.is_not_null())
-        .group_by(SESSION_KEY)
-        .agg(
-            value=(value * weight).sum() / weight.sum(),
-            happened_at=pl.col("happened_at").filter(value > 0).min(),
-            has_timeless=pl.col("is_timeless").any(),
-            read_at=pl.col("read_at").max(),
-            reference=pl.col("reference").min(),
-        )
+    is_known = value.is_not_null()
+    return rows.group_by(SESSION_KEY).agg(
+        value=pl.when(is_known.any()).then((value * weight).sum() / weight.filter(is_known).sum()),
+        happened_at=pl.col("happened_at").filter(value > 0).min(),
+        has_timeless=(pl.col("is_timeless") & is_known).any(),
+        read_at=pl.col("read_at").filter(is_known).max(),
+        reference=pl.col("reference").filter(is_known).min(),
     )
 
 

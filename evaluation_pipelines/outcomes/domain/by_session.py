@@ -15,6 +15,12 @@ COLUMNS = pl.Schema(
 )
 _TESTS = "tests_after_last_edit"
 
+_ONE = (*SESSION_KEY, "kind", "reference")
+CONTRADICTED = (pl.col("value").min().over(_ONE) < pl.col("value").max().over(_ONE)).fill_null(
+    value=False
+)
+"""Sources contradict about the reference of a row of ``session_outcomes``: nothing is known."""
+
 
 def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     """Return SESSION_KEY and COLUMNS of the sessions with outcomes.
@@ -25,10 +31,7 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     Args:
         outcomes: Rows of ``session_outcomes``.
     """
-    one = [*SESSION_KEY, "kind", "reference"]
-    differ = pl.col("value").min().over(one) < pl.col("value").max().over(one)
-    differ = differ.fill_null(value=False)
-    rows = outcomes.filter(pl.col("kind").is_in([*COLUMNS, "commit"]), ~differ)
+    rows = outcomes.filter(pl.col("kind").is_in([*COLUMNS, "commit"]), ~CONTRADICTED)
     value, lines = pl.col("value"), pl.col("lines").fill_null(1)
     tests = pl.when(value == 1).then(pl.lit("passed")).when(value == 0).then(pl.lit("failed"))
 

@@ -72,6 +72,8 @@ def valued(kind: str, *rows: dict[str, Any], of_all: bool = False) -> tuple[floa
 
 MERGED = row("merged", 1, 2, 40)
 OUTSIDE = {"source": "outside"}
+REVERT = row("reverted", 1, 20, 40, session_key="other")
+CLASH = {"session_key": "s", "source": "outside"}
 LATER = row("merged", 1, 60, 60, **OUTSIDE, session_key="other")
 
 
@@ -99,11 +101,18 @@ LATER = row("merged", 1, 60, 60, **OUTSIDE, session_key="other")
         ("merged", [row("merged", 0, None, 13)], None, True),
         ("merged", [row("merged", 1, -0.1, 15)], None, False),  # within the session
         ("merged", [row("merged", 0, None, 15), row("merged", 1, 3, 15, reference="b")], 1, False),
+        ("merged", [MERGED, MERGED | OUTSIDE | {"value": 0.0}], None, False),  # they contradict
         ("merged", [], None, False),
-        ("reverted", [MERGED], 1, False),  # merged on day 2, read on day 40, no revert
+        # Merged on day 2, read on day 40, no revert. Reverts of others are reported.
+        ("reverted", [MERGED, row("reverted", 0, None, 40, session_key="other")], 1, False),
+        ("reverted", [MERGED, row("reverted", 1, 20, 31, session_key="other")], None, True),
+        ("reverted", [MERGED], None, False),  # no report of reverts
+        ("reverted", [MERGED, row("reverted", None, None, 40), REVERT], None, False),
+        ("reverted", [MERGED, REVERT | CLASH, row("reverted", 0, None, 40), REVERT], None, False),
+        ("reverted", [MERGED, MERGED | OUTSIDE | {"value": 0.0}, REVERT], None, False),
         ("reverted", [MERGED, row("reverted", 1, 20, 40)], 0, False),
         ("reverted", [MERGED, row("reverted", 1, 33, 40)], 1, False),  # 31 days after the merge
-        ("reverted", [row("merged", 1, 2, 31)], None, True),
+        ("reverted", [row("merged", 1, 2, 31), row("reverted", 0, None, 31)], None, True),
         ("reverted", [row("merged", 0, None, 40)], None, False),
         ("survival_7d", [MERGED, row("survival_7d", 0.4, 9, 40)], 0.4, False),
         ("survival_7d", [row("merged", 1, 2, 8), row("survival_7d", 0.4, 9, 8)], None, True),
@@ -142,6 +151,7 @@ def test_for_arms_a_session_without_a_commit_is_not_merged() -> None:
     assert valued("merged", other, of_all=True) == (0, False)  # git was read on day 15
     assert valued("merged", other | {"read_at": day(13)}, of_all=True) == (None, True)
     assert valued("merged", row("merged", 1, -0.1, 15), of_all=True) == (1, False)
+    assert valued("merged", row("merged", None, None, 15), other, of_all=True) == (None, False)
 
 
 def test_sessions_without_a_row_count_by_the_same_reading_as_those_with_one() -> None:
