@@ -263,8 +263,16 @@ class OutcomeArm:
     name: str
     sessions: int
     people: int
-    young: int
     share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Sessions of an arm that do not count: younger than the horizon, or of unknown outcome."""
+
+    name: str
+    young: int
+    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +289,12 @@ class OutcomePair:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeComparison:
-    """Arms by the share of good outcomes, the best first, and their pairs."""
+    """Arms by the share of good outcomes, the best first, their pairs, and sessions left out."""
 
     rule: Rule
     arms: tuple[OutcomeArm, ...]
     pairs: tuple[OutcomePair, ...]
+    left_out: tuple[LeftOut, ...]
 
 
 def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
@@ -298,8 +307,10 @@ def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
     runs = runs.filter(pl.col("model").is_not_null())
     known = runs.filter(pl.col("value").is_not_null())
     sides = sides_of(known)
-    young = dict(runs.group_by("model").agg(pl.col("is_young").sum()).iter_rows())
-    arms = [_row(name, arm, young[name]) for name, arm in sides.items()]
+    is_young = pl.col("is_young").fill_null(value=False)
+    others = runs.filter(pl.col("value").is_null()).group_by("model")
+    left_out = others.agg(is_young.sum(), unknown=(~is_young).sum()).sort("model")
+    arms = [_row(name, arm) for name, arm in sides.items()]
     arms.sort(key=lambda each: (-(each.share.value or 0), each.name))
     names = [each.name for each in arms]
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
@@ -307,7 +318,12 @@ def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
     tests = holm([each.p() if isinstance(each, ShareDifference) else None for each in found])
     levels = [ALPHA if each is None else each.level for each in tests]
     rows = zip(pairs, found, levels, strict=True)
-    return OutcomeComparison(rule, tuple(arms), tuple(_pair(*each) for each in rows))
+    return OutcomeComparison(
+        rule,
+        tuple(arms),
+        tuple(_pair(*each) for each in rows),
+        tuple(LeftOut(*each) for each in left_out.iter_rows()),
+    )
 
 
 def sides_of(known: pl.DataFrame) -> dict[str, Arm]:
@@ -322,7 +338,7 @@ def sides_of(known: pl.DataFrame) -> dict[str, Arm]:
     }
 
 
-def _row(name: str, arm: Arm, young: int) -> OutcomeArm:
+def _row(name: str, arm: Arm) -> OutcomeArm:
     mean, share = mean_of_people(arm), share_of(arm.scores, arm.people, alike=True)
     shown = Estimate(mean.value)
     if share is not None and np.isin(arm.scores, (0, 1)).all():
@@ -330,7 +346,7 @@ def _row(name: str, arm: Arm, young: int) -> OutcomeArm:
     elif mean.freedom:
         half = t_quantile(mean.freedom) * mean.error
         shown = Estimate(mean.value, mean.value - half, mean.value + half).within(0, 1)
-    return OutcomeArm(name, len(arm), len(arm.known_people), young, shown)
+    return OutcomeArm(name, len(arm), len(arm.known_people), shown)
 
 
 def _pair(names: tuple[str, str], found: ShareDifference | str, level: float) -> OutcomePair:
@@ -344,10 +360,18 @@ def _pair(names: tuple[str, str], found: ShareDifference | str, level: float) ->
 
 def sentences(found: OutcomeComparison) -> list[str]:
     """Return what a comparison by an outcome means."""
-    young = sum(each.young for each in found.arms)
+    left_out = [
+        f"{each.name} {whole(number)} {why}"
+        for each in found.left_out
+        for number, why in (
+            (each.young, "younger than the horizon"),
+            (each.unknown, "without a known outcome"),
+        )
+        if number
+    ]
     said = [f"Share of all sessions past the horizon: {found.rule.words}. People weigh the same."]
-    if young:
-        said.append(f"{whole(young)} sessions are younger than the horizon and do not count yet.")
+    if left_out:
+        said.append(f"Sessions that do not count: {', '.join(left_out)}.")
     if any(each.verdict.startswith("not decided") for each in found.pairs):
         said.append("Not decided is not equal.")
     return said
