@@ -80,6 +80,8 @@ class Repository:
         self._folder = inner if inner.is_dir() else path
         if inner.is_file() or not (self._folder / "objects").is_dir():
             raise GitError(f"{path} is no clone or mirror: name a folder with .git or objects.")
+        if (self._folder / "commondir").exists():
+            raise GitError(f"{path} is not read: its commondir names another folder. Name that one.")
         self._refuse_programs()
 
     def _refuse_programs(self) -> None:
@@ -88,9 +90,9 @@ class Repository:
             if not file.is_file():
                 continue
             listed = self._git(
-                "config", "--no-includes", "--file", str(file), "--list", "--name-only"
+                "config", "--no-includes", "--file", str(file), "--list", "--name-only", "-z"
             )
-            if found := next(filter(_PROGRAMS.fullmatch, listed.splitlines()), None):
+            if found := next(filter(_PROGRAMS.fullmatch, listed.split("\0")), None):
                 raise GitError(
                     f"{self.path} is not read: {found} in its {name} may run a program, read other "
                     "files or fetch. Name a clone without it, such as one by git clone --mirror."
@@ -247,14 +249,9 @@ class Repository:
         files = [path for about, _, path in entries if " blob " in about]
         old = [f"^{parent}" for parent in commit.parents]
         count = re.compile(rf"^{commit.commit_id} \d+ \d+ (\d+)$", re.MULTILINE)
+        blame = ("blame", "--incremental", "--no-textconv", *old, state, "--")
         return sum(
-            sum(
-                map(
-                    int, count.findall(self._git("blame", "--incremental", *old, state, "--", path))
-                )
-            )
-            for path in files
-            if path in paths
+            sum(map(int, count.findall(self._git(*blame, path)))) for path in files if path in paths
         )
 
     def _git(self, *arguments: str, given: str = "", ok: Sequence[int] = (0,)) -> str:
@@ -323,6 +320,7 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
     "HOME": "/nonexistent",
     "LC_ALL": "C",
     "TZ": "UTC",

@@ -154,6 +154,7 @@ def test_a_clone_is_known_until_its_last_commit_or_fetch(
         ("include.path", "other"),
         ("remote.origin.promisor", "true"),
         ("alias.log", "!touch ran"),
+        ("diff.x\u2028y.textconv", "touch ran"),
     ],
 )
 def test_a_repository_that_would_run_programs_is_refused(
@@ -162,6 +163,32 @@ def test_a_repository_that_would_run_programs_is_refused(
     repository.git("config", name, value)
     with pytest.raises(GitError, match=f"(?i){name}"):
         Opened(repository.path, 60)
+
+
+def test_a_folder_that_takes_its_configuration_from_another_is_refused(
+    repository: Repository,
+) -> None:
+    (repository.path / ".git/commondir").write_text("/elsewhere\n")
+    with pytest.raises(GitError, match="commondir"):
+        Opened(repository.path, 60)
+
+
+def test_a_program_named_after_the_check_of_the_configuration_does_not_run(
+    repository: Repository,
+) -> None:
+    commit = repository.commit(1, a=lines("a"))
+    opened = Opened(repository.path, 60)
+    history = opened.history(_day(-1), _day(2))
+    repository.git("config", "diff.x.textconv", f"touch {repository.path}/ran; cat")
+    (repository.path / ".git/info/attributes").write_text("* diff=x\n")
+    assert opened.lines_of(history.commits[commit], commit, opened.touched(commit)) == 1
+    assert not (repository.path / "ran").exists()
+
+
+def test_names_of_files_are_no_patterns(repository: Repository) -> None:
+    commit = repository.commit(1, **{":!x": lines("a"), ":(bad)y": lines("b"), "[x]": lines("c")})
+    repository.commit(3, b=lines("b"))
+    assert asked(repository.path, commit)["survival_1d"] == Answer(1.0, _day(2), 3)
 
 
 def test_hooks_and_attributes_of_a_repository_run_nothing(repository: Repository) -> None:
