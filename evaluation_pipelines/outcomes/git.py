@@ -81,7 +81,7 @@ class Repository:
         if inner.is_file() or not (self._folder / "objects").is_dir():
             raise GitError(f"{path} is no clone or mirror: name a folder with .git or objects.")
         if (self._folder / "commondir").exists():
-            raise GitError(f"{path} is not read: its commondir names another folder. Name that one.")
+            raise GitError(f"{path} is not read: its commondir names another folder. Name that.")
         self._refuse_programs()
 
     def _refuse_programs(self) -> None:

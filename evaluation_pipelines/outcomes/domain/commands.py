@@ -87,7 +87,7 @@ _IN_PLACE = re.compile(r"--in-place|-[a-zA-Z]*i")
 _GIT_EDITS = frozenset(
     "am apply checkout cherry-pick merge mv pull rebase reset restore revert stash switch".split()
 )
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)\n(?:.*?\n)?\s*\2[ \t]*(?=\n|$)", re.DOTALL)
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w+)\1")
 _HAS_VALUE = re.compile(r"-|\d+[smh]?$|[A-Za-z_]\w*=")
 _SCRATCH = re.compile(r"&|/tmp/|/dev/|.*\.(?:log|txt|out)$")
 _REDIRECTION = re.compile(r"\d?>{1,2}\|?(.*)")
@@ -132,7 +132,7 @@ def role(tool: str, tool_class: str, parameters: str | None, known: Patterns) ->
 
 def _of_command(command: str, known: Patterns) -> Role:
     """Return the role of a shell command: tests before an edit of the same command do not count."""
-    parts = joined_commands(_HEREDOC.sub(r"<<_\3", command))
+    parts = joined_commands(_without_heredocs(command))
     is_counting = ("&&", "|") if "pipefail" in command else ("&&",)
     edits = tests = decide = False
     for number, (words, _) in enumerate(parts):
@@ -143,6 +143,20 @@ def _of_command(command: str, known: Patterns) -> Role:
             after = [operator for _, operator in parts[number:-1]]
             decide = all(each.strip() in is_counting for each in after)
     return Role(edits, tests, tests and decide)
+
+
+def _without_heredocs(command: str) -> str:
+    """Remove the texts between ``<<WORD`` and a line with only that word."""
+    lines, kept, number = command.split("\n"), list[str](), 0
+    stripped = [line.strip() for line in lines]
+    last = {line: place for place, line in enumerate(stripped)}
+    while number < len(lines):
+        kept.append(lines[number])
+        number += 1
+        for _, word in _HEREDOC.findall(kept[-1]):
+            if last.get(word, -1) >= number:
+                number = stripped.index(word, number) + 1
+    return "\n".join(kept)
 
 
 def _program(words: list[str]) -> list[str]:

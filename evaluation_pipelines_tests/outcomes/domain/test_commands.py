@@ -1,6 +1,7 @@
 """Which shell commands run tests, which edit, and whose exit code it is."""
 
 import json
+import time
 
 import pytest
 
@@ -37,6 +38,8 @@ _E, _T, _D = "edits", "tests", "decide"
         # Writing a script runs nothing.
         ("cat > run.sh <<'EOF'\npytest\nEOF", (_E,)),
         ("cat > a.py <<EOF\nx = 1\nEOF\npytest a.py", (_E, _T, _D)),
+        ("cat > a <<A > b <<-'B'\npytest\nA\npytest\n\tB\nls", (_E,)),
+        ("cat <<EOF\npytest", (_T, _D)),  # its end was not logged
         ("sed -i s/a/b/ a.py && pytest", (_E, _T, _D)),
         ("pytest && git checkout a.py", (_E,)),
         ("perl -pi -e s/a/b/ a.py", (_E,)),
@@ -49,6 +52,14 @@ _E, _T, _D = "edits", "tests", "decide"
 def test_a_command_runs_tests_or_edits(command: str, expected: tuple[str, ...]) -> None:
     found = role("Bash", "shell", json.dumps({"command": command}), patterns(("verify-all",)))
     assert tuple(name for name in (_E, _T, _D) if getattr(found, name)) == expected
+
+
+def test_a_long_command_is_read_in_a_second() -> None:
+    command = "<<AAAAAAAAAA" + "\n" * 800 + " pytest"
+    started = time.process_time()
+    found = role("Bash", "shell", json.dumps({"command": command}), patterns())
+    assert found.tests
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(
