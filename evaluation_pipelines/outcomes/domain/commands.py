@@ -146,7 +146,7 @@ def _of_command(command: str, known: Patterns) -> Role:
 
 
 def _without_heredocs(command: str) -> str:
-    """Remove the texts between ``<<WORD`` and a line with only that word."""
+    """Remove the lines after ``<<WORD`` to one with only that word, if there is one."""
     lines, kept, number = command.split("\n"), list[str](), 0
     stripped = [line.strip() for line in lines]
     last = {line: place for place, line in enumerate(stripped)}

@@ -2,10 +2,11 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 
 _REVERTS = re.compile(
     r"\breverts? (?:commits? )?([0-9a-f]{7,64})((?:(?:,| and|\s)+[0-9a-f]{7,64})*)"
@@ -39,7 +40,7 @@ class History:
     """The commits of the default branch.
 
     Attributes:
-        commits: Id -> commit. Old ones may be missing.
+        commits: Id -> commit, children before parents. Old ones may be missing.
         tip: The last commit of the branch.
         is_shallow: The clone lacks older history.
         known_until: The branch is known up to this time.
@@ -89,27 +90,41 @@ class History:
         ]
         return min(found, key=lambda each: (self.commits[each].committed_at, each), default=None)
 
-    def reverting(
-        self, commit_id: str, inverse: str | None = None, seen: frozenset[str] = frozenset()
-    ) -> Commit | None:
+    def reverting(self, commit_id: str, inverse: str | None = None) -> Commit | None:
         """Return the commit of the branch that reverts another one and is not reverted itself.
 
         Args:
             commit_id: A commit of the branch. Reverting its merge reverts it as well.
             inverse: Patch id of its opposite.
-            seen: Commits to leave out.
         """
-        names = {commit_id, self.merged_with[commit_id].commit_id}
-        mine = self.commits[commit_id].committed_at
+        opposites = self.patches.get(inverse or "", ())
+        return min(
+            self._lasting(commit_id, opposites, self._reverted),
+            key=lambda each: (each.committed_at, each.commit_id),
+            default=None,
+        )
+
+    @cached_property
+    def _reverted(self) -> Collection[str]:
+        """The commits that lasting ones revert by their messages, decided from the last back."""
+        found = set[str]()
+        for commit in sorted(self.commits.values(), key=attrgetter("committed_at"), reverse=True):
+            if any(self._lasting(commit.commit_id, (), found)):
+                found.add(commit.commit_id)
+        return found
+
+    def _lasting(
+        self, commit_id: str, opposites: Iterable[str], reverted: Collection[str]
+    ) -> Iterator[Commit]:
+        """Yield the later commits that revert one, by message or as opposites, and are in force."""
+        names = {commit_id, self.merged_with.get(commit_id, self.commits[commit_id]).commit_id}
         found = {each for name in names for each in self._reverting.get(name, ())}
-        found.update(self.patches.get(inverse or "", ()))
-        lasting = [
-            self.commits[each]
-            for each in found - names - seen
-            if self.commits[each].committed_at >= mine
-            and self.reverting(each, seen=seen | names) is None
-        ]
-        return min(lasting, key=lambda each: (each.committed_at, each.commit_id), default=None)
+        for each in (found | set(opposites)) - names:
+            if (
+                each not in reverted
+                and self.commits[each].committed_at >= self.commits[commit_id].committed_at
+            ):
+                yield self.commits[each]
 
     @cached_property
     def _reverting(self) -> Mapping[str, Sequence[str]]:
