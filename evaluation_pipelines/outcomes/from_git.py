@@ -30,6 +30,8 @@ _SECONDS = 900.0
 _EARLIER = timedelta(days=2)
 """How much earlier than its session the clock of a commit may be."""
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 class Answer(NamedTuple):
     """Value, time and lines of one kind of outcome, by a repository."""
@@ -45,11 +47,15 @@ Answers: TypeAlias = Mapping[str, Answer]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Answers of one repository by commit as asked, as of a time, and its own names."""
+    """Answers of one repository by commit as asked, as of a time, and its own names.
+
+    Commits that it has and gave no answer about are ``unread``.
+    """
 
     names: frozenset[str]
     known_until: datetime
     answers: Mapping[str, Answers]
+    unread: Collection[str] = ()
 
 
 @dataclass(slots=True)
@@ -71,7 +77,7 @@ def read_git(stores: Stores, now: datetime) -> GitReport:
         now: The present time.
 
     Returns:
-        A report. It has an error for each repository without answers.
+        A report. It has an error for each repository that lacks answers.
 
     Raises:
         LakeError: A table cannot be read or written.
@@ -89,14 +95,15 @@ def read_git(stores: Stores, now: datetime) -> GitReport:
         try:
             repository = Repository(path, _SECONDS)
             commits = pl.concat([commits, _inferred(repository, sessions, commits, now)])
-            reads.append(_read(repository, commits, known, now))
+            reads.append(_read(repository, commits, known, now, report))
         except GitError as error:
             report.refused.append(str(error))
     report.asked = commits["reference"].n_unique()
     report.found = len({each for read in reads for each in read.answers})
     report.inferred = commits.filter("inferred").height
     if reads:
-        OutcomeStore(stores.ledger).add(_late(commits, known, reads))
+        are_all = len(reads) == len(stores.settings.git_repositories)
+        OutcomeStore(stores.ledger).add(_late(commits, known, reads, are_all=are_all))
     report.dates = write_late(stores)
     return report
 
@@ -108,22 +115,30 @@ _SESSION = (
 
 
 def _read(
-    repository: Repository, commits: pl.DataFrame, known: pl.DataFrame, now: datetime
+    repository: Repository,
+    commits: pl.DataFrame,
+    known: pl.DataFrame,
+    now: datetime,
+    report: GitReport,
 ) -> _Read:
-    """Ask one repository about commits."""
-    found = repository.find(commits["reference"].unique().to_list())
+    """Ask one repository about commits, those first whose answers are missing or oldest."""
+    names, found = repository.names, repository.find(commits["reference"].unique().to_list())
     if not found:
-        return _Read(repository.names, now, {})
+        return _Read(names, now, {})
     first = commits["session_date"].min()
     assert isinstance(first, date)  # noqa: S101 - there are commits
     since = datetime.combine(first, time(), UTC) - _EARLIER
     history = repository.with_patches(repository.history(since, now), since)
-    settled = _settled(commits, known)
-    answers = {
-        asked: answers_of(repository, history, commit_id, settled[asked])
-        for asked, commit_id in found.items()
-    }
-    return _Read(repository.names, history.known_until, answers)
+    settled, answers, errors = _settled(commits, known), dict[str, Answers](), list[str]()
+    of_git = known.filter(source="git", kind="merged").group_by("reference")
+    read_at = dict(of_git.agg(pl.col("read_at").min()).iter_rows())
+    for asked in sorted(found, key=lambda each: read_at.get(each, _NEVER)):
+        try:
+            answers[asked] = answers_of(repository, history, found[asked], settled[asked])
+        except GitError as error:  # perhaps of this commit only
+            errors.append(str(error))
+    report.refused += errors[:1]
+    return _Read(names, history.known_until, answers, found.keys() - answers)
 
 
 def _settled(commits: pl.DataFrame, known: pl.DataFrame) -> Mapping[str, Collection[str]]:
@@ -237,9 +252,12 @@ def _inferred(
 
 
 def _late(
-    commits: pl.DataFrame, known: pl.DataFrame, reads: Sequence[_Read]
+    commits: pl.DataFrame, known: pl.DataFrame, reads: Sequence[_Read], *, are_all: bool
 ) -> Iterator[LateOutcome]:
-    """Yield the outcomes of all commits. Values without an answer now become null."""
+    """Yield the outcomes of all commits. Values without an answer now become null.
+
+    They stay if a repository could not be read, unless the one that the session names was.
+    """
     stored = defaultdict[tuple[str, ...], dict[str, float | None]](dict)
     for *key, kind, value in (
         known.filter(source="git").select(*SESSION_KEY, "reference", "kind", "value").iter_rows()
@@ -247,7 +265,9 @@ def _late(
         stored[tuple(key)][kind] = value
     for row in commits.iter_rows(named=True):
         reference = row["reference"]
-        answers, read_at = _agreed(row["repository"], reference, reads)
+        answers, read_at, is_named = _agreed(row["repository"], reference, reads)
+        if not is_named and any(reference in each.unread for each in reads):
+            continue
         commit = LateOutcome(
             *(row["organization_id"], row["session_id"], "commit", "git", read_at),
             *(row["session_key"], reference, row["happened_at"]),
@@ -260,16 +280,18 @@ def _late(
         for kind in _KINDS:
             if kind in answers:
                 yield replace(commit, kind=kind, **answers[kind]._asdict())
-            elif before.get(kind) is not None and not (is_merged and "survival" in kind):
+            elif before.get(kind) is None or (is_merged and "survival" in kind):
+                continue
+            elif are_all or is_named:
                 yield replace(commit, kind=kind, value=None, happened_at=None)
 
 
 def _agreed(
     repository: str | None, reference: str, reads: Sequence[_Read]
-) -> tuple[Answers, datetime]:
-    """Return the answers about a commit, and their time. They are empty if repositories differ.
+) -> tuple[Answers, datetime, bool]:
+    """Return the answers about a commit, their time, and whether the named repository gave them.
 
-    Of several repositories the one counts that the session names.
+    They are empty if repositories differ. Of several the one counts that the session names.
     """
     having = [each for each in reads if reference in each.answers]
     named = [each for each in having if repository and short_name(repository) in each.names]
@@ -277,4 +299,4 @@ def _agreed(
     read_at = min(each.known_until for each in chosen or reads)
     answers = [each.answers[reference] for each in chosen]
     agree = bool(answers) and all(each == answers[0] for each in answers)
-    return (answers[0] if agree else {}), read_at
+    return (answers[0] if agree else {}), read_at, len(named) == 1

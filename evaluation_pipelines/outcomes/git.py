@@ -278,6 +278,8 @@ class Repository:
     def _started(
         self, arguments: Sequence[str], stdin: IO[bytes] | int | None
     ) -> Iterator["subprocess.Popen[bytes]"]:
+        if time.monotonic() >= self._deadline:
+            raise self._too_long(arguments[0])
         options = [part for name, value in _SAFE.items() for part in ("-c", f"{name}={value}")]
         command = [self._program, f"--git-dir={self._folder}", "--no-pager", *options, *arguments]
         with subprocess.Popen(  # noqa: S603 - no shell

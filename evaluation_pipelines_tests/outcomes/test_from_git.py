@@ -1,9 +1,11 @@
 """Commits of sessions in configured repositories, night after night."""
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from evaluation_pipelines_tests.world import claude, line
 
 JUNE_1 = date(2026, 6, 1)
 _HOUR = 1 / 24
+_AFTER_2_DAYS = {"merged": 1.0, "reverted": 0.0, "survival_1d": 1.0}
 
 
 def outcomes(workplace: Workplace, *kinds: str) -> list[tuple[Any, ...]]:
@@ -86,6 +89,61 @@ def test_a_commit_is_followed_until_its_lines_were_counted(
         ("one", "reverted", None, False),
         ("one", "survival_1d", None, False),
     ]
+
+
+def test_outcomes_stay_in_a_night_when_their_repository_cannot_be_read(
+    workplace: Workplace, shop: Repository, tmp_path: Path
+) -> None:
+    Repository(tmp_path / "copy").commit(-5, "other", x=lines("x"))
+    workplace.land("a.jsonl", work("one", shop.commit(_HOUR, a=lines("a", "b"))))
+    expected = [("one", kind, value, False) for kind, value in _AFTER_2_DAYS.items()]
+    assert night(workplace, 2) == []
+    assert outcomes(workplace) == expected
+
+    shop.git("config", "core.pager", "less")
+    assert "core.pager" in night(workplace, 3)[0]
+    assert outcomes(workplace) == expected
+
+
+def test_answers_are_kept_when_another_commit_has_none(
+    workplace: Workplace, shop: Repository
+) -> None:
+    whole = shop.commit(_HOUR, a=lines("a", "b"))
+    workplace.land("a.jsonl", work("one", whole))
+    night(workplace, 2)
+    broken = shop.commit(1.5 * _HOUR, b=lines("b"))
+    blob = shop.git("rev-parse", f"{broken}:b")
+    workplace.land("b.jsonl", work("two", broken) + work("three", whole))
+    (shop.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+    refused = night(workplace, 2)
+    assert [each for each in refused if "shop" in each] == [
+        f"{shop.path}: git diff-tree failed with code 128."
+    ]
+    assert outcomes(workplace) == [
+        (name, kind, value, False)
+        for name in ("one", "three")
+        for kind, value in _AFTER_2_DAYS.items()
+    ]
+
+
+def test_commits_without_answers_are_asked_about_first(
+    workplace: Workplace, shop: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = sorted(shop.commit(_HOUR, **{name: lines(name)}) for name in "abc")
+    first, *_, last = commits
+    workplace.land("a.jsonl", work("one", first))
+    night(workplace, 2)
+    workplace.land("b.jsonl", work("two", last))
+
+    asked, logged = tmp_path / "asked", tmp_path / "bin/git"
+    logged.parent.mkdir()
+    logged.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexec {which("git")} "$@"\n')
+    logged.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{logged.parent}:{os.environ['PATH']}")
+    night(workplace, 9)
+    files = [each for each in asked.read_text().splitlines() if " diff-tree " in each]
+    assert [each.split()[-2] for each in files] == [last, first]
 
 
 def test_repositories_that_contradict_say_nothing_unless_the_session_names_one(
