@@ -183,9 +183,9 @@ def session_view(
 
 
 def _external(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
-    found = external_evaluations(stores.lake, [session["session_date"]])
-    is_its = {name: session[name] for name in ("organization_id", "session_id")}
-    return tuple(found.filter(**is_its).rows(named=True))
+    its = session["organization_id"], session["session_id"]
+    found = external_evaluations(stores.lake, [session["session_date"]], its)
+    return tuple(found.rows(named=True))
 
 
 def _best_match(lookup: SessionLookup, session: SessionRow) -> JudgeProfile | None:

@@ -24,16 +24,27 @@ _PASSED = {
 }
 
 
-def external_evaluations(lake: Lake, days: Sequence[date]) -> pl.DataFrame:
+def external_evaluations(
+    lake: Lake, days: Sequence[date], session: tuple[str, str] | None = None
+) -> pl.DataFrame:
     """Return the EXTERNAL_EVALUATIONS of some session dates.
 
     This program's own evaluations are left out. One with a trace in place of a session belongs to
     the session of that trace on the same date.
 
+    Args:
+        lake: The lake.
+        days: Session dates.
+        session: Organization and id of a session, ``None`` for all.
+
     Raises:
         LakeError: A file cannot be read.
     """
     is_evaluation = pl.col("event_name") == "evaluation"
+    if session is not None:  # before rows are parsed: others may have sent a great many
+        is_its = pl.col("session_id") == session[1]
+        is_its |= pl.col("session_id").str.starts_with(_TRACE)
+        is_evaluation &= is_its & (pl.col("organization_id") == session[0])
     found = [
         read_events_with_texts(lake, day, None, _COLUMNS, is_evaluation)
         for day in days
@@ -45,7 +56,8 @@ def external_evaluations(lake: Lake, days: Sequence[date]) -> pl.DataFrame:
         if _OWN not in (said := json.loads(event["attributes"] or "{}"))
     ]
     frame = pl.DataFrame(rows, EXTERNAL_EVALUATIONS.schema)
-    return _with_sessions(lake, days, frame).sort(EXTERNAL_EVALUATIONS.order)
+    named = _with_sessions(lake, days, frame).sort(EXTERNAL_EVALUATIONS.order)
+    return named if session is None else named.filter(session_id=session[1])
 
 
 def _row(event: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +90,7 @@ def _name(source: str | None) -> str | None:
     """Return the name of an evaluator, from its JSON if it has arguments."""
     try:
         found = json.loads(source or "")
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or too deep
         return source
     return str(found["name"]) if isinstance(found, dict) and "name" in found else source
 

@@ -113,3 +113,27 @@ def test_equal_evaluations_of_two_spans_are_two_and_an_agent_alone_is_enough(
         (None, "helper"),
     ]
     assert workplace.sessions().is_empty()
+
+
+def test_an_evaluator_in_deep_brackets_breaks_no_reader_and_no_other_organization_reads_it(
+    workplace: Workplace,
+) -> None:
+    deep = evaluation(
+        "polite",
+        **{"gen_ai.conversation.id": "one", "gen_ai.evaluation.evaluator.source": "[" * 100_000},
+    )
+    logs = {
+        "resource": {"attributes": attributes({"organization.id": "globex"})},
+        "scopeLogs": [{"scope": {"name": "evals"}, "logRecords": [deep]}],
+    }
+    workplace.land("work.jsonl", session("one", organization__id="acme"))
+    workplace.land("deep.jsonl", json.dumps({"resourceLogs": [logs]}).encode() + b"\n")
+    workplace.ingest()
+    workplace.build()
+
+    days = workplace.lake.partitions(AGENT_EVENTS)
+    found = external_evaluations(workplace.lake, days)
+    assert found.select("organization_id", "session_id").rows() == [("globex", "one")]
+    assert found["evaluator"].item() == "[" * 100_000
+    assert session_view(workplace.stores, SessionName("one"), NOW).external == ()
+    assert external_evaluations(workplace.lake, days, ("globex", "one")).equals(found)
