@@ -43,6 +43,8 @@ class Answer:
 def post(url: str, body: bytes, headers: Mapping[str, str], what: str) -> Answer:
     """Post to an HTTP address, and give up after ten seconds.
 
+    Of an answer it reads 64 KiB.
+
     Args:
         url: The address, whose scheme the settings have checked.
         body: Content of the request.
@@ -54,14 +56,14 @@ def post(url: str, body: bytes, headers: Mapping[str, str], what: str) -> Answer
     """
     # Not httpx: its errors contain the URL, which is a secret.
     request = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - see above
-    deadline, pieces = monotonic() + _TIMEOUT_S, list[bytes]()
+    deadline, found = monotonic() + _TIMEOUT_S, bytearray()
     try:
         with _open(request, timeout=_TIMEOUT_S) as answer:
-            while len(pieces) < _LONGEST_ANSWER and (piece := answer.read1(_LONGEST_ANSWER)):
-                pieces.append(piece)
+            while (left := _LONGEST_ANSWER - len(found)) and (piece := answer.read1(left)):
+                found += piece
                 if monotonic() > deadline:
                     raise TimeoutError
-            return Answer(b"".join(pieces), answer.headers.get_content_type())
+            return Answer(bytes(found), answer.headers.get_content_type())
     except urllib.error.HTTPError as error:
         after = error.headers.get("Retry-After", "")
         retry_s = float(after) if after.isdecimal() and len(after) < 7 else 0.0

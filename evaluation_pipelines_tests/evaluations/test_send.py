@@ -157,6 +157,11 @@ def test_what_was_sent_but_not_marked_comes_again_with_the_same_ids(
     assert endpoint.bodies[0] == endpoint.bodies[1]
 
 
+def test_of_a_long_answer_64_kib_are_read(endpoint: Receiver) -> None:
+    endpoint.answer = lambda _: Reply(body=b"x" * 2**20)
+    assert len(post.post(endpoint.url, b"", {}, "webhook").body) == 65_536
+
+
 def refusing(session: bytes, status: int = 400) -> Callable[[bytes], Reply]:
     return lambda body: Reply(status if session in body else 200)
 
