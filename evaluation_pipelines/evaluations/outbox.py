@@ -257,7 +257,8 @@ def current_evaluations(
     chosen = None if keys is None else pl.col("session_key").is_in(sorted({k for _, k in keys}))
     rows = sessions(stores, days, chosen).select(SESSION_COLUMNS)
     if keys is not None:
-        rows = rows.filter(pl.Series([each in keys for each in rows.select(SESSION_KEY).rows()]))
+        is_one = [each in keys for each in rows.select(SESSION_KEY).rows()]
+        rows = rows.filter(pl.Series(is_one, dtype=pl.Boolean))
     is_card = pl.col("card_id").is_in(rows["card_id"].drop_nulls().implode())
     is_judged = pl.col("session_key").is_in(
         rows.drop_nulls("judge_total")["session_key"].unique().implode()

@@ -1,5 +1,6 @@
 """``GET /api/v1/evaluation-events``: each change once, in order, by a cursor."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from evaluation_pipelines_tests.evaluations.test_send import ALL, correct
 from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import NOON_NS, attributes
 
 
 def page(client: TestClient, after: int, **query: Any) -> tuple[list[dict[str, Any]], int]:
@@ -42,6 +44,45 @@ def test_a_reader_follows_changes_without_a_gap(judged: Workplace) -> None:
     whole, _ = page(later, 0)  # who begins late gets what counts now
     assert named(whole, "s1") == ALL | {"session.effective": (20, "fail"), "override": (20, None)}
     assert len(whole) == 13 + 14
+
+
+def land_span(workplace: Workplace, number: int, parent: int | None, **of: str) -> None:
+    """Take in a span of one trace, and build."""
+    said = {f"gen_ai.{name.replace('__', '.')}": value for name, value in of.items()}
+    span = {
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "spanId": f"{number:016x}",
+        "parentSpanId": "" if parent is None else f"{parent:016x}",
+        "name": of["operation__name"],
+        "startTimeUnixNano": str(NOON_NS),
+        "endTimeUnixNano": str(NOON_NS + 1),
+        "attributes": attributes(said),
+    }
+    scope = {"scope": {"name": "app"}, "spans": [span]}
+    line = json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": [scope]}]})
+    workplace.land(f"{number}.jsonl", line.encode() + b"\n")
+    workplace.ingest()
+    workplace.build()
+
+
+def test_a_session_that_no_longer_exists_is_withdrawn(workplace: Workplace) -> None:
+    """A trace without a session has one of its own, until its root names a session."""
+    land_span(workplace, 2, 1, operation__name="execute_tool", tool__name="read")
+    events, end = page(Service(workplace).client(), 0)
+    (key,) = {each["session_key"] for each in events}
+    land_span(workplace, 1, None, operation__name="invoke_agent", conversation__id="chat-7")
+    assert key not in workplace.sessions()["session_key"]
+
+    later = Service(workplace, NOW + timedelta(hours=1)).client()
+    pages = [page(later, end, limit=1)]
+    pages.append(page(later, pages[0][1], limit=1))
+    gone = {
+        (each["name"], each["label"])
+        for found, _ in pages
+        for each in found
+        if each["session_key"] == key
+    }
+    assert gone == {(each["name"], "withdrawn") for each in events}
 
 
 def test_explanations_are_for_reviewers_and_organizations_are_apart(judged: Workplace) -> None:
