@@ -7,7 +7,7 @@ sent: the outbox does not grow while a receiver is down, and a late receiver get
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from time import monotonic
 from uuid import UUID, uuid5
@@ -54,7 +54,8 @@ NOTE = "note evaluations"
 _READ = (AGENT_SESSIONS, SESSION_EVALUATIONS, SCORECARDS, JUDGE_SCORES)
 _NAMESPACE = UUID("0b0a86e6-8f0e-5b43-9d54-6f6f6f0a7d11")
 _ROW, _DATE = EVALUATION_OUTBOX.c, EVALUATION_DATES.c
-_GONE = ""
+_GONE, _PASSED = "", "passed"
+_KEYS_AT_ONCE = 500
 _SPAN = ("organization_id", "session_id", "event_time", "trace_id", "span_id", "parent_span_id")
 
 
@@ -62,8 +63,9 @@ _SPAN = ("organization_id", "session_id", "event_time", "trace_id", "span_id", "
 class Change:
     """A session with evaluations that changed.
 
-    ``marks`` has for each evaluation the hash of its content, empty for one that no longer counts,
-    and the position of its last change.
+    ``marks`` has for each evaluation the hash of its content and the position of its last change.
+    The hash is empty for one that no longer counts, and ``passed`` for one that a reader passed
+    without it.
     """
 
     organization_id: str
@@ -141,18 +143,19 @@ class Outbox:
             current.setdefault((owner, key), {})[name] = content
         with writing(self._engine) as connection:
             hold.check(connection)
-            known = {
-                each.key: each.marks for each in _changes(connection, _ROW.session_date == day)
-            }
+            known = _known(connection, day, current)
             newest = connection.scalar(sa.select(sa.func.max(_ROW.position))) or 0
-            position, rows = max(newest + 1, to_us(now)), list[dict[str, object]]()
+            first = position = max(newest + 1, to_us(now))
+            rows = list[dict[str, object]]()
             for key in sorted((current.keys() | known.keys()) - set(waiting)):
-                marks = _marks(known.get(key, {}), current.get(key, {}), position)
-                if marks != known.get(key, {}):
+                old = known.get(key) or Change(*key, day, position, {})
+                marks = _marks(old.marks, current.get(key, {}), position)
+                is_changed = marks != old.marks
+                if is_changed or old.session_date != day:
                     session = dict(zip(SESSION_KEY, key, strict=True))
-                    text = json.dumps(marks)
-                    rows.append({**session, "position": position, "marks": text})
-                    position += 1
+                    at = position if is_changed else old.position
+                    rows.append({**session, "position": at, "marks": json.dumps(marks)})
+                    position += is_changed
             insert = insert_into(connection, EVALUATION_OUTBOX)
             names = ("session_date", "position", "marks")
             changed = {name: insert.excluded[name] for name in names}
@@ -165,7 +168,25 @@ class Outbox:
             connection.execute(
                 seen.on_conflict_do_update(index_elements=[_DATE.session_date], set_=renewed)
             )
-        return len(rows)
+        return position - first
+
+    def pass_over(self, passed: Sequence[Change]) -> None:
+        """Note that a reader passed these marks without their evaluations.
+
+        They get a new position when their session is noted next, also if they are the same then.
+        """
+        with writing(self._engine) as connection:
+            for each in passed:
+                is_it = _is_one_of([each.key])
+                for row in _changes(connection, is_it, is_locked=True):
+                    marks = {
+                        name: (_PASSED, mark[1]) if each.marks.get(name) == mark else mark
+                        for name, mark in row.marks.items()
+                    }
+                    update = sa.update(EVALUATION_OUTBOX).where(is_it)
+                    connection.execute(update.values(marks=json.dumps(marks)))
+            days = {each.session_date for each in passed}
+            connection.execute(sa.delete(EVALUATION_DATES).where(_DATE.session_date.in_(days)))
 
     def after(self, position: int, limit: int, organization: str | None = None) -> list[Change]:
         """Return the next sessions that changed after a position, of one organization or of all."""
@@ -176,23 +197,27 @@ class Outbox:
     def of_session(self, organization: str, key: str) -> list[Change]:
         """Return the row of a session, if it has one."""
         with reading(self._engine) as connection:
-            return _changes(
-                connection, _ROW.organization_id == organization, _ROW.session_key == key
-            )
+            return _changes(connection, _is_one_of([(organization, key)]))
 
 
 def events_of(
-    stores: Stores, changes: Sequence[Change], after: int, *, explained: bool
+    stores: Stores,
+    changes: Sequence[Change],
+    after: int,
+    waiting: Collection[SessionKey],
+    *,
+    explained: bool,
 ) -> pl.DataFrame:
     """Return the evaluations that changed after a position: EVALUATION_EVENTS.
 
-    An evaluation that has changed once more since it was noted is left out: it gets a later
-    position.
+    An evaluation that awaits a blind review, or has changed once more since it was noted, is left
+    out: it gets a later position.
 
     Args:
         stores: The stores.
         changes: Sessions of the outbox.
         after: Position of their reader.
+        waiting: Sessions whose scores the reader may not see yet.
         explained: Whether it gets explanations.
 
     Raises:
@@ -215,10 +240,15 @@ def events_of(
     if marks.is_empty():
         return EVALUATION_EVENTS.no_rows
     days = sorted({each.session_date for each in changes})
-    now = current_evaluations(stores, days, {each.key for each in changes})
+    seen = {each.key for each in changes} - set(waiting)
+    now = current_evaluations(stores, days, seen)
     rows = marks.join(
         now.drop("session_id", "session_date"), on=[*SESSION_KEY, "name"], how="left"
     ).filter(pl.col("mark") == pl.col("content").fill_null(_GONE))
+    rows = rows.filter(
+        pl.Series([each in seen for each in rows.select(SESSION_KEY).rows()], dtype=pl.Boolean)
+    )
+    _pass_over_others(stores, changes, after, rows)
     is_gone = pl.col("mark") == _GONE
     ids = [
         str(uuid5(_NAMESPACE, "\0".join(map(str, row))))
@@ -236,6 +266,26 @@ def events_of(
         .cast(schema)
         .sort(EVALUATION_EVENTS.order)
     )
+
+
+def _pass_over_others(
+    stores: Stores, changes: Sequence[Change], after: int, rows: pl.DataFrame
+) -> None:
+    """Note the marks after a position that have no row."""
+    found = set(rows.select(*SESSION_KEY, "name").iter_rows())
+    passed = [
+        replace(each, marks=left)
+        for each in changes
+        if (
+            left := {
+                name: mark
+                for name, mark in each.marks.items()
+                if mark[1] > after and mark[0] != _PASSED and (*each.key, name) not in found
+            }
+        )
+    ]
+    if passed:
+        Outbox(stores.ledger).pass_over(passed)
 
 
 def current_evaluations(
@@ -302,13 +352,33 @@ def _root_spans(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changes(
-    connection: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None
+    connection: sa.Connection,
+    *where: sa.ColumnElement[bool],
+    limit: int | None = None,
+    is_locked: bool = False,
 ) -> list[Change]:
     query = sa.select(EVALUATION_OUTBOX).where(*where).order_by(_ROW.position).limit(limit)
+    query = query.with_for_update() if is_locked else query
     return [
         Change(**{**row, "marks": {n: (m[0], m[1]) for n, m in json.loads(row["marks"]).items()}})
         for row in connection.execute(query).mappings()
     ]
+
+
+def _known(
+    connection: sa.Connection, day: date, current: Collection[SessionKey]
+) -> dict[SessionKey, Change]:
+    """Return the rows of a date, and of its current sessions that had another date before."""
+    found = _changes(connection, _ROW.session_date == day, is_locked=True)
+    others = sorted(set(current) - {each.key for each in found})
+    for start in range(0, len(others), _KEYS_AT_ONCE):
+        is_one = _is_one_of(others[start : start + _KEYS_AT_ONCE])
+        found += _changes(connection, is_one, is_locked=True)
+    return {each.key: each for each in found}
+
+
+def _is_one_of(keys: Sequence[SessionKey]) -> sa.ColumnElement[bool]:
+    return sa.tuple_(_ROW.organization_id, _ROW.session_key).in_(keys)
 
 
 def _marks(

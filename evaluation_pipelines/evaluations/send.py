@@ -13,6 +13,7 @@ from evaluation_pipelines.evaluations.deliveries import Deliveries, ReceiverStat
 from evaluation_pipelines.evaluations.outbox import Change, Outbox, events_of, note_changes
 from evaluation_pipelines.evaluations.post import NotDeliveredError
 from evaluation_pipelines.evaluations.receivers import Receiver, receivers
+from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.storage.lock import Hold, held
 from evaluation_pipelines.storage.stores import Stores
 
@@ -144,7 +145,8 @@ class _Sending:
             NotDeliveredError: The receiver failed: the same is to be sent again.
         """
         explained = self.stores.settings.export_texts
-        events = events_of(self.stores, changes, after, explained=explained)
+        waiting = {each.key for each in waiting_samples(self.stores, None)}
+        events = events_of(self.stores, changes, after, waiting, explained=explained)
         if events.is_empty():
             return []
         now = self.clock()

@@ -19,6 +19,7 @@ from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.defs.alerts import evaluations_sensor
 from evaluation_pipelines.evaluations import post
 from evaluation_pipelines.evaluations.deliveries import Deliveries
+from evaluation_pipelines.evaluations.outbox import note_changes
 from evaluation_pipelines.evaluations.send import Sent, retry_refused, send_evaluations
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
@@ -211,9 +212,12 @@ def test_a_partial_success_is_not_repeated_and_a_retry_finds_the_rejected_sessio
     assert refused.reason == "1 of 13 records rejected: no room"
 
 
+@pytest.mark.parametrize("is_noted_before", [False, True])
 def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
-    judged: Workplace, endpoint: Receiver
+    judged: Workplace, endpoint: Receiver, *, is_noted_before: bool
 ) -> None:
+    if is_noted_before:  # the receiver is new, or was down
+        note_changes(judged.stores, NOW)
     content = judged.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
     sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
     OverrideStore(judged.ledger).add_samples([sample])
@@ -222,7 +226,8 @@ def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
 
     correct(judged, 40, "s2", "audit")
     send(judged, NOW + timedelta(hours=1))
-    assert named(endpoint.bodies[1], "s2")["session.effective"] == (40, "fail")
+    corrected = {"session.effective": (40, "fail"), "override": (40, None)}
+    assert named(endpoint.bodies[1], "s2") == ALL | corrected
 
 
 def test_a_collector_gets_files_with_one_line_of_otlp(judged: Workplace, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``GET /api/v1/evaluation-events``: each change once, in order, by a cursor."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.evaluations.outbox import Outbox, current_evaluations, note_changes
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.evaluations.test_send import ALL, correct
@@ -101,7 +103,41 @@ def test_a_reviewer_does_not_see_what_awaits_the_review(judged: Workplace) -> No
     content = judged.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
     sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
     OverrideStore(judged.ledger).add_samples([sample])
-    assert {each["session_id"] for each in page(client, 0)[0]} == {"s1"}
+    events, end = page(client, 0)
+    assert {each["session_id"] for each in events} == {"s1"}
+
+    correct(judged, 40, "s2", "audit")
+    answered, _ = page(client, end)
+    corrected = {"session.effective": (40, "fail"), "override": (40, None)}
+    assert named(answered, "s2") == ALL | corrected
+    assert not named(answered, "s1")
+
+
+def test_a_score_that_changes_for_a_while_only_is_not_lost_for_who_read_meanwhile(
+    judged: Workplace,
+) -> None:
+    client = Service(judged).client()
+    note_changes(judged.stores, NOW)
+    correct(judged, 20)
+    with held(judged.ledger, "note evaluations"):  # the correction is not noted yet
+        events, end = page(client, 0)
+    assert "session.effective" not in named(events, "s1")
+
+    OverrideStore(judged.ledger).undo("Ada", NOW, 1)
+    judged.build()
+    after, end = page(client, end)
+    assert named(after, "s1") == {"session.effective": (59.5, "pass")}
+    assert page(client, end) == ([], end)
+
+
+def test_a_session_that_moves_to_another_date_has_not_changed(judged: Workplace) -> None:
+    note_changes(judged.stores, NOW)
+    outbox, current = Outbox(judged.ledger), current_evaluations(judged.stores, [JUNE_1])
+    before, may_31 = outbox.after(0, 9), JUNE_1 - timedelta(days=1)
+    with held(judged.ledger, "note evaluations") as hold:
+        assert outbox.note(hold, may_31, "0" * 64, current, {}, NOW) == 0
+        assert outbox.note(hold, JUNE_1, "0" * 64, current.clear(), {}, NOW) == 0
+    assert outbox.after(0, 9) == [replace(each, session_date=may_31) for each in before]
 
 
 def test_a_process_that_notes_changes_delays_no_answer(judged: Workplace) -> None:

@@ -282,8 +282,7 @@ def evaluation_events(
     with suppress(LockTimeoutError):  # another request or process notes the changes
         note_changes(here.stores, here.clock(), _NOTE_SECONDS)
     changes = Outbox(here.stores.ledger).after(after, limit, owner)
-    seen = [each for each in changes if each.key not in waiting]
-    found = events_of(here.stores, seen, after, explained=sees_texts(caller))
+    found = events_of(here.stores, changes, after, waiting, explained=sees_texts(caller))
     next_after = changes[-1].position if changes else after
     return as_json({"events": json_rows(found), "next_after": next_after})
 
