@@ -93,7 +93,7 @@ class _Otlp:
                 return Rejected(number, f"{found.get('errorMessage', '')}") if number else None
             kind = ExportLogsServiceResponse if self._is_logs else ExportTraceServiceResponse
             partial = kind.FromString(answer.body).partial_success
-        except (DecodeError, ValueError, AttributeError, TypeError):
+        except (DecodeError, ValueError, AttributeError, TypeError, RecursionError):
             return None  # accepted, with an answer of another format
         number = partial.rejected_log_records if self._is_logs else partial.rejected_spans
         return Rejected(number, partial.error_message) if number else None

@@ -212,6 +212,13 @@ def test_a_partial_success_is_not_repeated_and_a_retry_finds_the_rejected_sessio
     assert refused.reason == "1 of 13 records rejected: no room"
 
 
+def test_an_accepting_answer_that_cannot_be_read_is_an_acceptance(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    endpoint.answer = lambda _: Reply(200, b"[" * 60_000, {"Content-Type": "application/json"})
+    assert send(judged) == [Sent("otlp", 2, 0, None)]
+
+
 @pytest.mark.parametrize("is_noted_before", [False, True])
 def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
     judged: Workplace, endpoint: Receiver, *, is_noted_before: bool
