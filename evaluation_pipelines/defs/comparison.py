@@ -106,13 +106,13 @@ _PREVIEW = (
 )
 
 
-def _judge_findings_spec(table: Table) -> dg.AssetSpec:
+def _spec(table: Table, group: str, scores: Table, more: str = "") -> dg.AssetSpec:
+    """Return the asset of a table of all sessions and one kind of their scores."""
     return dg.AssetSpec(
         table.name,
-        deps=[AGENT_SESSIONS.name, JUDGE_SCORES.name],
-        description=f"{table.grain[0].upper()}{table.grain[1:]}.\n\n"
-        "`evaluation-pipelines judge changes --anchors` lets both judges score the anchors.",
-        group_name="judging",
+        deps=[AGENT_SESSIONS.name, scores.name],
+        description=f"{table.grain[0].upper()}{table.grain[1:]}.{more}",
+        group_name=group,
         kinds={"polars", "parquet"},
         owners=["team:evaluation"],
         code_version="1",
@@ -121,8 +121,16 @@ def _judge_findings_spec(table: Table) -> dg.AssetSpec:
     )
 
 
+_ANCHORS_HELP = (
+    "\n\n`evaluation-pipelines judge changes --anchors` lets both judges score the anchors."
+)
+
+
 @dg.multi_asset(
-    specs=[_judge_findings_spec(JUDGE_CHANGES), _judge_findings_spec(JUDGE_ANCHORS)],
+    specs=[
+        _spec(each, "judging", JUDGE_SCORES, _ANCHORS_HELP)
+        for each in (JUDGE_CHANGES, JUDGE_ANCHORS)
+    ],
     check_specs=[
         dg.AssetCheckSpec(
             every_judge_change_is_measured.__name__,
@@ -259,22 +267,8 @@ _PREVIEWS = {
 _CHECKED = {"no_model_got_worse": MODEL_REGRESSIONS.name}
 
 
-def _spec(table: Table) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        table.name,
-        deps=[AGENT_SESSIONS.name, SESSION_EVALUATIONS.name],
-        description=f"{table.grain[0].upper()}{table.grain[1:]}.",
-        group_name="comparison",
-        kinds={"polars", "parquet"},
-        owners=["team:evaluation"],
-        code_version="1",
-        metadata={"dagster/column_schema": column_schema(table)},
-        automation_condition=WHEN_INPUTS_SETTLED,
-    )
-
-
 @dg.multi_asset(
-    specs=[_spec(each) for each in TABLES],
+    specs=[_spec(each, "comparison", SESSION_EVALUATIONS) for each in TABLES],
     check_specs=[
         dg.AssetCheckSpec(
             check.__name__,
