@@ -17,6 +17,7 @@ from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
 from evaluation_pipelines.evaluations.post import NotDeliveredError
 from evaluation_pipelines.evaluations.send import retry_refused, send_evaluations
+from evaluation_pipelines.formatting import minute
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -61,7 +62,7 @@ def evaluations(
             (
                 each.name,
                 "ended" if each.ended_at else "failing" if each.failures else "current",
-                each.failing_since,
+                each.failing_since and minute(each.failing_since),
                 one_line(each.last_error or ""),
             )
             for each in states

@@ -7,6 +7,7 @@ the same as for telemetry.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -162,7 +163,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Transcript:
+class Transcript(ABC):
     """Reader of one file of a program, which implements ``_read``.
 
     Args:
@@ -206,7 +207,7 @@ class Transcript:
         """Note a line that cannot be read."""
         self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
 
-    def finish(self, *, is_final: bool) -> None:
+    def finish(self, *, is_final: bool) -> None:  # noqa: B027 - not all programs need it
         """Make records of messages that have ended, and of all others if the file is final."""
 
     def waits_from(self) -> tuple[int, dict[str, Any]] | None:
@@ -247,6 +248,7 @@ class Transcript:
         self.lines = [each for each in self.lines if each[0] >= end]
         return taken
 
+    @abstractmethod
     def _read(self, line: bytes, offset: int) -> str:
         """Read one line and return its kind, with a question mark before an unknown one.
 
@@ -254,7 +256,6 @@ class Transcript:
             msgspec.ValidationError: It has another form.
             ValueError: It is no JSON.
         """
-        raise NotImplementedError
 
     def _kind_of(self, line: bytes, offset: int) -> str | None:
         try:
