@@ -84,7 +84,11 @@ class PastLake(Lake):
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
         """Return the rows of all partitions that meet every condition as of the time."""
-        lasting = [each for each in conditions if _LASTING.issuperset(each.meta.root_names())]
+        lasting = [
+            condition
+            for condition in conditions
+            if _LASTING.issuperset(condition.meta.root_names())
+        ]
         which = pl.all_horizontal(pl.lit(value=True), *lasting)
         days = self.partitions(AGENT_SESSIONS)
         sessions = super().read(AGENT_SESSIONS, days, ["session_date", *sorted(_LASTING)], which)

@@ -23,7 +23,7 @@ def axe_script(folder: Path) -> str:
 def serious_obstacles(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return rule and first element of each serious violation in the result of ``axe.run()``."""
     return [
-        (each["id"], each["nodes"][0]["html"])
-        for each in result["violations"]
-        if each["impact"] in {"serious", "critical"}
+        (violation["id"], violation["nodes"][0]["html"])
+        for violation in result["violations"]
+        if violation["impact"] in {"serious", "critical"}
     ]

@@ -67,22 +67,22 @@ def build_by(program: Program, content: bytes) -> None:
 def _profiles(workplace: Workplace) -> tuple[str, ...]:
     """The profile files of a workplace, and their texts."""
     files = sorted(workplace.settings.profiles_dir.glob("*"))
-    return tuple(text for each in files for text in (each.name, each.read_text()))
+    return tuple(text for file in files for text in (file.name, file.read_text()))
 
 
 def _is_new(workplace: Workplace) -> bool:
     """Whether a build depends on nothing but settings, profiles and what lands now."""
     settings, engine = workplace.settings, workplace.ledger.engine
     folders = (workplace.landing.root, root_of(workplace.lake))
-    if any(each.exists() and any(each.iterdir()) for each in folders):
+    if any(folder.exists() and any(folder.iterdir()) for folder in folders):
         return False
     if settings.identities_path.exists() or engine.dialect.name != "sqlite":
         return False
     with engine.connect() as connection:
         tables = set(sa.inspect(connection).get_table_names()) - _OF_EVERY_LEDGER
         return not any(
-            connection.execute(sa.select(sa.exists().select_from(sa.table(each)))).scalar()
-            for each in tables
+            connection.execute(sa.select(sa.exists().select_from(sa.table(table)))).scalar()
+            for table in tables
         )
 
 

@@ -26,12 +26,14 @@ def repository() -> dg.RepositoryDefinition:
 def described() -> dict[str, Any]:
     """Return assets with their checks, jobs, sensors and schedules, by name."""
     found = repository()
-    jobs = [each for each in found.get_all_jobs() if not each.name.startswith("__")]
+    jobs = [job for job in found.get_all_jobs() if not job.name.startswith("__")]
     return {
         "assets": {key.to_user_string(): _asset(key) for key in sorted(_keys())},
-        "jobs": {each.name: _job(each) for each in jobs},
-        "sensors": {each.name: _sensor(each) for each in found.sensor_defs},
-        "schedules": {each.name: _schedule(each) for each in found.schedule_defs},
+        "jobs": {job.name: _job(job) for job in jobs},
+        "sensors": {sensor_def.name: _sensor(sensor_def) for sensor_def in found.sensor_defs},
+        "schedules": {
+            schedule_def.name: _schedule(schedule_def) for schedule_def in found.schedule_defs
+        },
     }
 
 
@@ -75,10 +77,10 @@ def _freshness(policy: Any) -> str | None:
 def _checks(key: dg.AssetKey) -> dict[str, str]:
     graph = repository().asset_graph
     found = {}
-    for each in graph.asset_check_keys:
-        if each.asset_key == key:
-            spec = graph.get_check_spec(each)
-            found[each.name] = f"{'blocks: ' if spec.blocking else ''}{spec.description}"
+    for check_key in graph.asset_check_keys:
+        if check_key.asset_key == key:
+            spec = graph.get_check_spec(check_key)
+            found[check_key.name] = f"{'blocks: ' if spec.blocking else ''}{spec.description}"
     return found
 
 
@@ -89,20 +91,20 @@ def _step(key: dg.AssetKey) -> dict[str, Any]:
     policy = (
         definition.op.retry_policy if isinstance(definition.node_def, dg.OpDefinition) else None
     )
-    pools = {each for op in definition.node_def.iterate_op_defs() for each in op.pools}
+    pools = {pool for op in definition.node_def.iterate_op_defs() for pool in op.pools}
     delays = [policy.calculate_delay(n + 1) for n in range(policy.max_retries)] if policy else None
     return {"pools": sorted(pools), "retried after s": delays}
 
 
 def _job(job: dg.JobDefinition) -> dict[str, Any]:
     layer = job.asset_layer
-    checks = {f"{each.asset_key.to_user_string()}: {each.name}" for each in _checks_of(job)}
+    checks = {f"{check.asset_key.to_user_string()}: {check.name}" for check in _checks_of(job)}
     steps = [op for node in job.nodes for op in node.definition.iterate_op_defs()]
     shown = {
         "description": job.description,
         "assets": _names(layer.selected_asset_keys),
         "checks": sorted(checks),
-        "pools": sorted({each for op in steps for each in op.pools}),
+        "pools": sorted({pool for op in steps for pool in op.pools}),
         "tags": dict(job.tags),
     }
     return {name: value for name, value in shown.items() if value}
@@ -125,7 +127,7 @@ def _sensor(sensor: dg.SensorDefinition) -> dict[str, Any]:
         shown["assets"] = _names(chosen.resolve(repository().asset_graph))
         shown["tags"] = dict(sensor.run_tags)
     else:
-        shown["jobs"] = sorted(each.name for each in sensor.jobs) if sensor.has_jobs else []
+        shown["jobs"] = sorted(job.name for job in sensor.jobs) if sensor.has_jobs else []
     return {name: value for name, value in shown.items() if value}
 
 
@@ -140,7 +142,7 @@ def _schedule(schedule: dg.ScheduleDefinition) -> dict[str, Any]:
 
 
 def _names(keys: Any) -> list[str]:
-    return sorted(each.to_user_string() for each in keys)
+    return sorted(key.to_user_string() for key in keys)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class BatchRoutes:
 
     def requests(self) -> list[dict[str, Any]]:
         """Return all requests of all batches in order."""
-        return [each for batch in self.batches.values() for each in batch["requests"]]
+        return [request for batch in self.batches.values() for request in batch["requests"]]
 
     def _finish(self, batch: dict[str, Any], status: str, answered: int | None) -> None:
         requests = batch["requests"]
@@ -157,7 +157,7 @@ class BatchRoutes:
             return _with_body(http_error(400, "no such file"))
         lines = self.files[body["input_file_id"]].splitlines()
         requests = [json.loads(line) for line in lines]
-        self.sent.update(each["custom_id"] for each in requests)
+        self.sent.update(request["custom_id"] for request in requests)
         batch_id = self._next("batch")
         self.batches[batch_id] = {
             "id": batch_id,

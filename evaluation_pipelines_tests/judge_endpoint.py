@@ -83,7 +83,7 @@ class JudgeEndpoint:
 
     def turns(self) -> list[str]:
         """Return the turns in the order of their requests."""
-        return [each.turn for each in self.requests]
+        return [request.turn for request in self.requests]
 
     def wait_for(self, requests: int, timeout_s: float = 30) -> None:
         """Wait until the endpoint has received ``requests`` requests.
@@ -149,7 +149,7 @@ class JudgeEndpoint:
             headers=request.headers,
             body=request.body if self.keep_bodies else None,
             raw=request.raw if self.keep_bodies else b"",
-            session=_hash([each for each in messages if each["role"] == "user"][:1]),
+            session=_hash([message for message in messages if message["role"] == "user"][:1]),
             prompt=_hash(messages),
         )
         with self._arrival:

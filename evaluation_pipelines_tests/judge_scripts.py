@@ -129,17 +129,17 @@ def drips() -> Scripted:
 def turn_of(messages: list[dict[str, Any]]) -> str:
     """Return the turn of a request: score, reminder or missing-tools."""
     last = messages[-1]["content"]
-    if all(each["role"] != "assistant" for each in messages):
+    if all(message["role"] != "assistant" for message in messages):
         return REMINDER if "An earlier answer to this was cut" in last else SCORE
     return REMINDER if "cannot be read" in last else MISSING_TOOLS
 
 
 def good_reply(turn: str, messages: list[dict[str, Any]]) -> str:
     """Return a good reply, which is the same for the same session."""
-    asked = "\n".join(each["content"] for each in messages if each["role"] != "assistant")
+    asked = "\n".join(message["content"] for message in messages if message["role"] != "assistant")
     if turn == MISSING_TOOLS:
         return "1. Grep: a search for the error text would have led to the file at once."
-    session = next(each["content"] for each in messages if each["role"] == "user")
+    session = next(message["content"] for message in messages if message["role"] == "user")
     lines = _judgment(_FORM_LINE.findall(asked), session)
     if turn == REMINDER:
         return lines

@@ -15,7 +15,7 @@ class TokenCounter:
 
     def usage(self, messages: list[dict[str, Any]], text: str) -> dict[str, Any]:
         """Return the ``usage`` of a completion; prefixes of earlier prompts count as cached."""
-        prompt = "".join(each["content"] for each in messages)
+        prompt = "".join(message["content"] for message in messages)
         prompt_tokens, reply_tokens = (
             len(each) // _CHARACTERS_PER_TOKEN or int(bool(each)) for each in (prompt, text)
         )

@@ -112,9 +112,9 @@ def disturbed_round(
 def _finish(workplace: Workplace) -> list[str]:
     """Ingest and build what is left; return the dates that cannot be built."""
     workplace.ingest()
-    dates = [each.session_date for each in RebuildQueue(workplace.ledger).all()]
+    dates = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
     results = Build(workplace.stores, clock=lambda: _LATER).run(dates)
-    return [str(each) for each in results if not isinstance(each, DateBuilt)]
+    return [str(result) for result in results if not isinstance(result, DateBuilt)]
 
 
 def _unbalanced(workplace: Workplace) -> list[str]:
@@ -122,10 +122,10 @@ def _unbalanced(workplace: Workplace) -> list[str]:
     dates = workplace.lake.partitions(AGENT_SESSIONS)
     books = books_of(workplace.stores, dates, _LATER)
     found = [
-        f"{day}: {each}"
+        f"{day}: {equation}"
         for day, of_day in books.items()
-        for each in of_day.equations
-        if not each.is_balanced
+        for equation in of_day.equations
+        if not equation.is_balanced
     ]
     counted, landed = IngestBatches(workplace.ledger).totals().events, workplace.landed().height
     if counted != landed:
@@ -135,7 +135,7 @@ def _unbalanced(workplace: Workplace) -> list[str]:
 
 def hashes(workplace: Workplace) -> dict[str, str]:
     """Return a hash of the rows of each main table, without the id of the landing file."""
-    return {each.name: row_hash(built(workplace, each), each.key) for each in BUILT}
+    return {table.name: row_hash(built(workplace, table), table.key) for table in BUILT}
 
 
 def built(workplace: Workplace, table: Table) -> pl.DataFrame:

@@ -81,6 +81,6 @@ def sorted_rows(lake: Lake, table: Table) -> pl.DataFrame:
 def make_older(files: Iterable[Path], age_s: float) -> None:
     """Set how long ago files were last changed, by the clock of the disk; those that exist."""
     then = time.time() - age_s
-    for each in files:
-        if each.exists():
-            os.utime(each, (then, then))
+    for file in files:
+        if file.exists():
+            os.utime(file, (then, then))

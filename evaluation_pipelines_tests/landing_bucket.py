@@ -50,7 +50,7 @@ class Bucket:
 
     def keys(self) -> list[str]:
         """Return the keys below the URL."""
-        return sorted(each["path"] for each in obstore.list(self._store).collect())
+        return sorted(meta["path"] for meta in obstore.list(self._store).collect())
 
 
 @contextmanager

@@ -45,7 +45,8 @@ _TIMEOUT_S = 3_000
 def conversations() -> Iterator[tuple[str, Conversation]]:
     """Yield a conversation about each genuine session with text, agents in turn."""
     named = [
-        [(f"{agent}-{n}", each) for n, each in enumerate(sessions_of(agent))] for agent in AGENTS
+        [(f"{agent}-{n}", session) for n, session in enumerate(sessions_of(agent))]
+        for agent in AGENTS
     ]
     for name, events in filter(None, chain.from_iterable(zip_longest(*named))):
         if events["content"].drop_nulls().str.len_chars().sum():
@@ -95,8 +96,8 @@ def outcome_of(replies: Sequence[dict[str, str]]) -> Judgment | None:
 
 def rejection(replies: Sequence[dict[str, str]], judgment: Judgment) -> str | None:
     """Return why the second reader rejects a judgment; ``None`` if it confirms it."""
-    maximum = {each.id: each.points for each in shipped_rubric().criteria}
-    texts = [each["text"] for each in replies if each["finish_reason"] == "stop"]
+    maximum = {criterion.id: criterion.points for criterion in shipped_rubric().criteria}
+    texts = [reply["text"] for reply in replies if reply["finish_reason"] == "stop"]
     verdict = judgment.verdict
     return why_rejected(texts, verdict.total, verdict.criteria, maximum)
 
@@ -106,11 +107,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     judged = [(row, found) for row in rows if (found := outcome_of(row["replies"])) is not None]
     confirmed = [found for row, found in judged if rejection(row["replies"], found) is None]
     reminded = sum(len(row["replies"]) > 1 for row, _ in judged)
-    whole = sum(not each.verdict.incomplete_criteria for each in confirmed)
-    short = sum(each.verdict.short_analysis for each in confirmed)
-    totals = {each.verdict.total for each in confirmed}
+    whole = sum(not judgment.verdict.incomplete_criteria for judgment in confirmed)
+    short = sum(judgment.verdict.short_analysis for judgment in confirmed)
+    totals = {judgment.verdict.total for judgment in confirmed}
     counts = (len(rows), len(judged), len(confirmed), reminded, whole, short, len(totals))
-    return " | ".join(str(each) for each in counts)
+    return " | ".join(str(count) for count in counts)
 
 
 async def keep_replies(

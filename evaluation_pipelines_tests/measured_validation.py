@@ -37,14 +37,14 @@ of each family."""
 def chosen(attacks: int) -> list[LabelledSession]:
     """Return the sessions of a part of the attacks, one task after another."""
     everything = with_attacks(load_labelled(None))
-    again = {each.task: each for each in everything if each.attack == ASKED_AGAIN}
-    plain = {each.name: each for each in everything if each.attack is None}
-    names = {*sampled([each.name for each in ATTACKS])[:attacks]}
-    attacked = [each for each in everything if each.attack in names]
+    again = {session.task: session for session in everything if session.attack == ASKED_AGAIN}
+    plain = {session.name: session for session in everything if session.attack is None}
+    names = {*sampled([attack.name for attack in ATTACKS])[:attacks]}
+    attacked = [session for session in everything if session.attack in names]
     return [
-        each
+        session
         for task, repeated in again.items()
-        for each in (
+        for session in (
             plain[repeated.name.removesuffix(" again")],
             *(other for other in attacked if other.task == task),
             repeated,
@@ -64,15 +64,15 @@ def conversations(sessions: Iterable[LabelledSession]) -> Iterator[tuple[str, Co
     A session with and without hostile text has the same random words, so that nothing else differs.
     Asked again it has others, as any session has in a real run.
     """
-    for each in sessions:
-        words = each.name if each.attack == ASKED_AGAIN else each.task
+    for session in sessions:
+        words = session.name if session.attack == ASKED_AGAIN else session.task
         boundary = hashlib.sha256(words.encode()).hexdigest()[:32]
-        yield each.name, conversation_about(each.events(), boundary)
+        yield session.name, conversation_about(session.events(), boundary)
 
 
 def judged(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Return what the replies of a file say about its sessions."""
-    by_name = {each.name: each for each in with_attacks(load_labelled(None))}
+    by_name = {attack.name: attack for attack in with_attacks(load_labelled(None))}
     found = [_judged(by_name[row["session"]], row["replies"]) for row in rows]
     return pl.DataFrame(found, JUDGED_SESSIONS, orient="row")
 

@@ -72,7 +72,7 @@ def _user() -> str | None:
     """Whom the server runs as; None for whoever runs the tests."""
     if os.geteuid() != 0:
         return None
-    known = {each.pw_name for each in pwd.getpwall()}
+    known = {passwd.pw_name for passwd in pwd.getpwall()}
     return next(each for each in _UNPRIVILEGED if each in known)
 
 

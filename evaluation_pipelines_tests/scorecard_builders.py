@@ -53,14 +53,14 @@ def judged_profile(**fields: Any) -> JudgeProfile:
 
 def criteria(**weights: float) -> list[dict[str, Any]]:
     """Return criteria by id and weight; ``__`` in an id is a dot."""
-    return [{"id": name.replace("__", "."), "weight": each} for name, each in weights.items()]
+    return [{"id": name.replace("__", "."), "weight": weight} for name, weight in weights.items()]
 
 
 def registered(
     *profiles: JudgeProfile, at: datetime = REGISTERED_AT, rescore_history: bool = False
 ) -> list[Registered]:
     """Return profile versions registered at a time."""
-    return [Registered(each, at, rescore_history) for each in profiles]
+    return [Registered(judge_profile, at, rescore_history) for judge_profile in profiles]
 
 
 def registry(*profiles: JudgeProfile) -> Registry:

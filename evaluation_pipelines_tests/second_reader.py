@@ -57,7 +57,7 @@ def _said(reply: str, name: str, most: int) -> set[int]:
         given, _, out_of = after.partition("/")
         numbers = given.strip(_MARKS), out_of.strip(_MARKS + ".,")
         is_name = before.strip(_MARKS + "-").lower() == name
-        if is_name and all(each.isdigit() for each in numbers) and int(numbers[1]) == most:
+        if is_name and all(number.isdigit() for number in numbers) and int(numbers[1]) == most:
             found.add(int(numbers[0]))
     return {each for each in found if each <= most}
 

@@ -92,7 +92,7 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
         repr(calibration(seen, overrides_with_states(seen))),
         lift.to_dicts(),
         missing_tools(seen, Period(JUNE_1, date(2026, 6, 2))).tools.to_dicts(),
-        tuple(None if each is None else each.total_score for each in judged),
+        tuple(None if score is None else score.total_score for score in judged),
     )
 
 
@@ -184,7 +184,7 @@ def test_the_three_times_differ_as_they_should(life: Life) -> None:
     """Otherwise the test above would prove nothing."""
     first, second, third = life.shown.values()
     prompts = [
-        [row["prompts"] for row in each.tables["agent_sessions"]] for each in life.shown.values()
+        [row["prompts"] for row in shown.tables["agent_sessions"]] for shown in life.shown.values()
     ]
     # s1 has a second prompt after its resumption, and s3 has come.
     assert prompts == [[1, 1], [2, 1, 1], [2, 1, 1]]
@@ -196,7 +196,7 @@ def test_the_three_times_differ_as_they_should(life: Life) -> None:
     assert first.judged == (64, 60)
     assert second.judged == third.judged
     assert second.judged != first.judged
-    assert [len(each.overrides) for each in (first, second, third)] == [0, 0, 1]
+    assert [len(shown.overrides) for shown in (first, second, third)] == [0, 0, 1]
     assert first.comparison != second.comparison != third.comparison
 
 

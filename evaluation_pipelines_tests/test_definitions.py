@@ -40,8 +40,8 @@ def test_tables_show_their_columns_and_one_partition_for_each_utc_day_up_to_toda
             schema = asset.metadata["dagster/column_schema"]
             found = schema.value if isinstance(schema, dg.MetadataValue) else schema
             assert isinstance(found, dg.TableSchema)
-            assert [(each.name, each.type, each.description) for each in found.columns] == [
-                (each.name, str(each.dtype), each.description) for each in table.columns
+            assert [(column.name, column.type, column.description) for column in found.columns] == [
+                (column.name, str(column.dtype), column.description) for column in table.columns
             ]
             shown += 1
     assert shown == 22

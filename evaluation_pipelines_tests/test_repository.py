@@ -69,7 +69,7 @@ def test_no_file_of_the_package_is_longer_than_600_lines() -> None:
 
 
 def test_every_folder_of_the_package_says_what_it_is() -> None:
-    faces = [each / "__init__.py" for each in (ROOT / "evaluation_pipelines").iterdir()]
+    faces = [path / "__init__.py" for path in (ROOT / "evaluation_pipelines").iterdir()]
 
     assert [str(face) for face in faces if face.is_file() and not read(face)] == []
 
@@ -128,7 +128,9 @@ def test_the_lock_holds_exact_versions_and_no_addresses() -> None:
 def test_every_package_of_the_lock_has_hashes() -> None:
     blocks = re.split(r"^(?=[A-Za-z0-9])", read("requirements.lock"), flags=re.MULTILINE)[1:]
 
-    assert [each for each in blocks if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", each)] == []
+    assert [
+        block for block in blocks if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", block)
+    ] == []
 
 
 @pytest.mark.parametrize("path", SQL_FILES, ids=lambda path: str(path.relative_to(ROOT)))

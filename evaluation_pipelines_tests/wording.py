@@ -124,7 +124,7 @@ def _literal(node: ast.expr) -> str | None:
             return text
         case ast.JoinedStr(values=values):
             return "".join(
-                str(each.value) if isinstance(each, ast.Constant) else "{}" for each in values
+                str(expr.value) if isinstance(expr, ast.Constant) else "{}" for expr in values
             )
     return None
 
@@ -148,10 +148,10 @@ def forbidden() -> list[str]:
         for found in _IN_ANY_FILE.finditer(line)
     ]
     in_texts = [
-        f"{each.place}: {found[0]}"
-        for each in texts()
-        if each.place.split(":")[0] != "STYLE.md"  # it shows what to avoid
-        for found in _IN_TEXTS.finditer(each.words)
+        f"{text.place}: {found[0]}"
+        for text in texts()
+        if text.place.split(":")[0] != "STYLE.md"  # it shows what to avoid
+        for found in _IN_TEXTS.finditer(text.words)
     ]
     return in_files + in_texts
 
@@ -159,9 +159,9 @@ def forbidden() -> list[str]:
 def counts() -> dict[str, dict[str, int]]:
     """Return how often each pattern occurs, by audience."""
     found = {name: Counter[str]() for name in _PATTERNS}
-    for each in texts():
+    for text in texts():
         for name, pattern in _PATTERNS.items():
-            found[name][each.audience] += len(pattern.findall(each.words))
+            found[name][text.audience] += len(pattern.findall(text.words))
     return {
         name: {audience: number[audience] for audience in ("shown", "documents", "code")}
         for name, number in found.items()
@@ -185,7 +185,7 @@ def main(*, lowers: bool) -> None:
         ]
         comment = "# How often each pattern of wording.py may occur: it may only fall.\n"
         BUDGET.write_text(comment + "".join(lines), "utf-8")
-    sys.stdout.writelines(f"{each}\n" for each in faults)
+    sys.stdout.writelines(f"{fault}\n" for fault in faults)
     if faults:
         sys.exit(f"{len(faults)} to rewrite: STYLE.md shows how")
 

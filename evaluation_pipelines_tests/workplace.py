@@ -101,7 +101,7 @@ class Workplace:
         return self._built(SESSION_PERFORMANCE)
 
     def _parts(self, table: Table) -> pl.DataFrame:
-        dates = [each.session_date for each in Manifest(self.ledger).dates(table.name)]
+        dates = [date.session_date for date in Manifest(self.ledger).dates(table.name)]
         parts = [part for day in dates for part in Manifest(self.ledger).current(table.name, day)]
         frames = [self.lake.read_part(part, table) for part in parts]
         return pl.concat([table.no_rows, *frames])

@@ -99,12 +99,12 @@ class AlertStore:
         columns = _ALERT.kind, _ALERT.cause, _ALERT.title, _ALERT.text
         with writing(self._engine) as connection:
             ended = [Alert(*row) for row in connection.execute(update.returning(*columns))]
-            append_events(connection, [_event("alert.ended", each, now) for each in ended])
+            append_events(connection, [_event("alert.ended", alert, now) for alert in ended])
 
     def end_except(self, kind: str, lasting: Collection[str], now: datetime) -> None:
         """End the open alerts of a kind whose cause is not in ``lasting``."""
         still_open = self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
-        self.end(kind, {each.alert.cause for each in still_open}.difference(lasting), now)
+        self.end(kind, {alert.alert.cause for alert in still_open}.difference(lasting), now)
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[RaisedAlert]:
         query = sa.select(ALERTS).where(*conditions).order_by(_ALERT.alert_id)
@@ -144,17 +144,17 @@ def sessions_of_alerts(
         alerts: All alerts, the oldest first.
         alert_ids: Ids of those to look at.
     """
-    risks = [each for each in alerts if each.alert.kind == QUALITY_RISKS]
-    places = [at for at, each in enumerate(risks) if each.alert_id in alert_ids]
+    risks = [alert for alert in alerts if alert.alert.kind == QUALITY_RISKS]
+    places = [at for at, risk in enumerate(risks) if risk.alert_id in alert_ids]
     if not places:
         return {}
-    lasts = [int(each.alert.cause) for each in risks]
-    first_days = [each.raised_at.date() - timedelta(days=RISK_DAYS) for each in risks]
+    lasts = [int(risk.alert.cause) for risk in risks]
+    first_days = [risk.raised_at.date() - timedelta(days=RISK_DAYS) for risk in risks]
     start = lasts[places[0] - 1] if places[0] else 0
     found: dict[int, set[SessionKey]] = {place: set() for place in places}
     events = EventStore(ledger).of_kind(QUALITY_RISK, start, min(first_days[at] for at in places))
-    for each in events:
-        place = bisect_left(lasts, each.position)
-        if place in found and each.session_date >= first_days[place]:
-            found[place].add((each.organization_id, each.session_key))
+    for event in events:
+        place = bisect_left(lasts, event.position)
+        if place in found and event.session_date >= first_days[place]:
+            found[place].add((event.organization_id, event.session_key))
     return {risks[place].alert_id: frozenset(keys) for place, keys in found.items()}

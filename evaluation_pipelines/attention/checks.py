@@ -62,9 +62,9 @@ def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
     }
     store = AlertStore(stores.ledger)
     lasting = [
-        each.alert.cause
-        for each in store.all()
-        if each.alert.kind == SPENDING and each.alert.cause.partition(" ")[0] in limits
+        row.alert.cause
+        for row in store.all()
+        if row.alert.kind == SPENDING and row.alert.cause.partition(" ")[0] in limits
     ]
     store.end_except(SPENDING, lasting, now)
     new = 0
@@ -180,7 +180,7 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
             continue
         AlertStore(stores.ledger).end_except(kind, items, now)
         alerts = [alert_of(cause, item) for cause, item in items.items()]
-        found[SENT[kind]] = sum(raise_alert(stores, each, now, log) for each in alerts)
+        found[SENT[kind]] = sum(raise_alert(stores, alert, now, log) for alert in alerts)
     return found
 
 
@@ -196,6 +196,6 @@ def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     if not risks:
         return 0
     # A session that was scored again since has several events: its newest counts.
-    newest = {(each.organization_id, each.session_key): json.loads(each.payload) for each in risks}
+    newest = {(risk.organization_id, risk.session_key): json.loads(risk.payload) for risk in risks}
     alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
     return int(raise_alert(stores, alert, now, log))

@@ -71,15 +71,15 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
         *_judges(stores, first, length, ended),
     ]
     alerts = got_worse(comparison)
-    watched = {each.model for each in alerts}
+    watched = {alert.model for alert in alerts}
     # The watch has a longer history of these models: a second figure for one drop says less.
     better, worse = beyond_chance(e for e in found if e.by != "model" or e.name not in watched)
-    worse = [*(f"model {each.said}" for each in alerts), *worse]
+    worse = [*(f"model {alert.said}" for alert in alerts), *worse]
     losses = most_lost(_lost(stores, first, last))
     said = summary(now, before, length)
     examined = examine(stores, time_now, asks=False)
     items = needing(attention(gather(stores, time_now, examined=examined)))
-    titles = [each.title for each in items]
+    titles = [item.title for item in items]
     return Digest(first, last, said, titles, better, worse, verdicts, losses, left_out, found)
 
 
@@ -89,7 +89,11 @@ def digest_page(digest: Digest) -> str:
 
 
 def _days(stores: Stores, first: date, last: date) -> list[date]:
-    return [each for each in stores.lake.partitions(AGENT_SESSIONS) if first <= each <= last]
+    return [
+        partition
+        for partition in stores.lake.partitions(AGENT_SESSIONS)
+        if first <= partition <= last
+    ]
 
 
 def _sessions(
@@ -103,9 +107,9 @@ def _shifts(
 ) -> list[Shift]:
     runs = scored_runs(stores.lake, AgentTimes(None, None, (times,), waiting))
     every = [
-        shift(by, name, each)
+        shift(by, name, change)
         for by, columns in BY.items()
-        for name, each in changes_by(runs, columns, (times,)).items()
+        for name, change in changes_by(runs, columns, (times,)).items()
     ]
     return [each for each in every if each is not None]
 
@@ -125,7 +129,11 @@ def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -
     )
     if lines := overview(comparison):
         yield f"verdicts, of 28 days: {lines[0]}"
-    days = [each for each in stores.lake.partitions(EVALUATION_BOOKS) if first <= each <= last]
+    days = [
+        partition
+        for partition in stores.lake.partitions(EVALUATION_BOOKS)
+        if first <= partition <= last
+    ]
     states = Counter(stores.lake.read(EVALUATION_BOOKS, days, ["state"])["state"])
     for state, meaning in _STATES.items():
         if states[state]:
@@ -135,6 +143,6 @@ def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -
 def _judges(stores: Stores, first: date, length: int, ended: datetime) -> Iterator[str]:
     """Yield the changes of a judge in these weeks: scores before and after differ by them, too."""
     begin = first - timedelta(days=length)
-    for each in read_history(stores, ended).changes:
-        if each.changed_on is not None and begin < each.changed_on < ended.date():
-            yield f"the judge changed, which may explain part of these changes: {title(each)}"
+    for change in read_history(stores, ended).changes:
+        if change.changed_on is not None and begin < change.changed_on < ended.date():
+            yield f"the judge changed, which may explain part of these changes: {title(change)}"

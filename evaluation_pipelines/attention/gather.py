@@ -137,7 +137,11 @@ class WholeView:
 
     def books(self, days: Collection[date]) -> pl.DataFrame:
         """Read the books of these days."""
-        known = [each for each in self.stores.lake.partitions(EVALUATION_BOOKS) if each in days]
+        known = [
+            partition
+            for partition in self.stores.lake.partitions(EVALUATION_BOOKS)
+            if partition in days
+        ]
         books = self.stores.lake.read(EVALUATION_BOOKS, known, ("session_date", "state"))
         return books.group_by("session_date", "state").agg(sessions=pl.len())
 
@@ -146,7 +150,7 @@ class WholeView:
         return BlindReviews(self.stores).waiting()
 
     def _days(self, table: Table, since: date) -> list[date]:
-        return [each for each in self.stores.lake.partitions(table) if each >= since]
+        return [partition for partition in self.stores.lake.partitions(table) if partition >= since]
 
 
 def examine(
@@ -175,7 +179,7 @@ def examine(
     """
     readable = _Readable(stores)
     first = now.date() - timedelta(days=DAYS - 1)
-    days = [each for each in stores.lake.partitions(AGENT_EVENTS) if each >= first]
+    days = [partition for partition in stores.lake.partitions(AGENT_EVENTS) if partition >= first]
     events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
     windows = readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS)
     found = arrivals(events, windows, session_lines())
@@ -189,7 +193,7 @@ def examine(
         is_unseen=is_unseen,
         costs=cost_checks(costs),
         damage=damage,
-        unread=[each for each in readable.errors if each not in damage.values()],
+        unread=[error for error in readable.errors if error not in damage.values()],
         answers=[*asked, *source],
         late_rows=late,
     )
@@ -221,19 +225,21 @@ def gather(
     readable = _Readable(stores)
     facts = _gather_sent(stores, now, view, readable)
     book_days = frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
-    due = [each for each in RebuildQueue(stores.ledger).all() if not (each.is_built or each.parked)]
+    due = [row for row in RebuildQueue(stores.ledger).all() if not (row.is_built or row.parked)]
     found = replace(
         facts,
         examined=examined,
         serves_at=serves_at,
         is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
         due=len(due),
-        alerts=[each for each in AlertStore(stores.ledger).all() if each.ended_at is None],
+        alerts=[row for row in AlertStore(stores.ledger).all() if row.ended_at is None],
         risks=readable.of(lambda: _risks(stores, view), {}),
         others=[
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
             *transcripts(TranscriptReads(stores.ledger).lines()),
-            waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
+            waiting_dates(
+                len(due), min((queued_date.touched_at for queued_date in due), default=None), now
+            ),
             *silent_locks(_at_work(stores), now),
             *_outgoing(stores, now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
@@ -255,26 +261,30 @@ def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
-    is_behind = any(has_complete_line(stores, each) for each in unread)
+    is_behind = any(has_complete_line(stores, file) for file in unread)
     is_behind = is_behind or bool(RebuildQueue(stores.ledger).pending(now))
     facts = Facts(
         now=now,
-        unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
+        unread_bytes=sum(file.file.size_bytes - file.position for file in unread),
         oldest_unread=oldest_unread,
         why_not_listed=why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
         stale_hours=stores.settings.stale_telemetry_hours,
         rises=None if recent is None else _rises(view, recent, now),
         parked=[
-            (each.session_date, each.attempts, each.last_error or "unknown error")
-            for each in queue
-            if each.parked and not each.is_built
+            (
+                queued_date.session_date,
+                queued_date.attempts,
+                queued_date.last_error or "unknown error",
+            )
+            for queued_date in queue
+            if queued_date.parked and not queued_date.is_built
         ],
         regressions=regressions,
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
         dagster_url=None if dagster is None else str(dagster).rstrip("/"),
     )
-    met = filter(None, (each.damage for each in queue))
+    met = filter(None, (queued_date.damage for queued_date in queue))
     facts = replace(facts, damage=list(dict.fromkeys([*met, *readable.errors])))
     return facts if view.organization is None else _of_one_organization(facts)
 
@@ -283,7 +293,11 @@ def _of_one_organization(facts: Facts) -> Facts:
     """Leave out regressions that no session of the organization shows."""
     rows = facts.sessions
     keys = set() if rows is None else set(rows["session_key"])
-    shown = [each for each in facts.regressions or () if keys.intersection(each["worst_sessions"])]
+    shown = [
+        regression
+        for regression in facts.regressions or ()
+        if keys.intersection(regression["worst_sessions"])
+    ]
     return replace(facts, regressions=shown)
 
 
@@ -295,21 +309,23 @@ def _regressions(stores: Stores) -> list[dict[str, object]] | None:
 
 def _named(view: View, regressions: Sequence[dict[str, object]]) -> pl.DataFrame | None:
     """Return the sessions that regressions name."""
-    keys = {key for each in regressions for key in each["worst_sessions"]}  # type: ignore[attr-defined]
+    keys = {key for regression in regressions for key in regression["worst_sessions"]}  # type: ignore[attr-defined]
     if not keys:
         return None
-    return view.sessions(keys, min(each["window_since"] for each in regressions).date())  # type: ignore[type-var,attr-defined]
+    return view.sessions(keys, min(regression["window_since"] for regression in regressions).date())  # type: ignore[type-var,attr-defined]
 
 
 def _risks(stores: Stores, view: View) -> dict[int, Risks]:
     """Return what is left of each open alert of quality risks, of which there may be many."""
     every = AlertStore(stores.ledger).all()
-    risky = [each for each in every if each.ended_at is None and each.alert.kind == QUALITY_RISKS]
-    sessions = sessions_of_alerts(stores.ledger, every, {each.alert_id for each in risky})
+    risky = [
+        alert for alert in every if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
+    ]
+    sessions = sessions_of_alerts(stores.ledger, every, {alert.alert_id for alert in risky})
     keys = {key for of_alert in sessions.values() for _, key in of_alert}
     if not keys:
         return {}
-    first = min(each.raised_at for each in risky).date() - timedelta(days=RISK_DAYS)
+    first = min(alert.raised_at for alert in risky).date() - timedelta(days=RISK_DAYS)
     rows, risk = view.sessions(keys, first), is_risk(ProfileStore(stores.ledger).registry())
     found = dict[int, Risks]()
     for alert_id, of_alert in sessions.items():
@@ -359,8 +375,8 @@ def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | No
 def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:
     """Yield the unreadable lines, with where the newest is and why it could not be read."""
     newest = [
-        f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
-        for each in readable.of(lambda: newest_entries(stores, 1, since), list[QuarantineEntry]())
+        f"{stores.landing.shown(entry.path)}, byte {entry.offset}: {entry.reason}"
+        for entry in readable.of(lambda: newest_entries(stores, 1, since), list[QuarantineEntry]())
     ]
     lines = readable.of(lambda: count_entries(stores, since), 0)
     signals = readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0)
@@ -374,19 +390,21 @@ def _outgoing(stores: Stores, now: datetime) -> Iterator[Item]:
         return iter(())
     deliveries = Deliveries(stores.ledger)
     states = [
-        (each.name, each.failing_since, each.last_error, each.ended_at is not None)
-        for each in deliveries.states()
-        if each.name in names
+        (state.name, state.failing_since, state.last_error, state.ended_at is not None)
+        for state in deliveries.states()
+        if state.name in names
     ]
-    refused = Counter(each.receiver for each in deliveries.refusals() if each.receiver in names)
+    refused = Counter(
+        refusal.receiver for refusal in deliveries.refusals() if refusal.receiver in names
+    )
     return outgoing(states, refused, now)
 
 
 def _at_work(stores: Stores) -> Iterator[tuple[str, str, datetime]]:
     """Yield who holds locks: a build holds several dates at a time."""
     found: dict[str, list[Holder]] = {}
-    for each in holders(stores.ledger):
-        found.setdefault(each.holder_id, []).append(each)
+    for holder in holders(stores.ledger):
+        found.setdefault(holder.holder_id, []).append(holder)
     for one, *others in found.values():
         lock = one.name if not others else f"{one.name} and {len(others)} more"
         yield lock, f"process {one.process_id} on {one.host}", one.last_progress_at

@@ -48,11 +48,11 @@ def gather_without_stores(settings: Settings, now: datetime, *, asks: bool) -> F
         files, _ = open_landing(settings.landing_dir).list_files()
     except LandingError as error:
         why_not_listed = str(error)
-    written = min((each.modified_at_ns for each in files), default=None)
+    written = min((file.modified_at_ns for file in files), default=None)
     return Facts(
         now=now,
         examined=Examined(answers=[*answers(settings, None)] if asks else ()),
-        unread_bytes=sum(each.size_bytes for each in files),
+        unread_bytes=sum(file.size_bytes for file in files),
         oldest_unread=None if written is None else datetime.fromtimestamp(written / 1e9, UTC),
         why_not_listed=why_not_listed,
         others=[waiting_dates(0, None, now), *items_of_settings(settings, 0.0)],
@@ -144,7 +144,7 @@ def _reason(error: BaseException) -> str:
 
 def _free_bytes(folder: Path) -> int:
     """Return what is free on the disk of a folder, or of the nearest one above that exists."""
-    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     return shutil.disk_usage(above).free
 
 

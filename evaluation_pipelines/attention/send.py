@@ -56,12 +56,12 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
         The number of alerts that are still unsent.
     """
     unsent = AlertStore(stores.ledger).unsent()
-    for position, each in enumerate(unsent):
-        if not _post(stores.settings, each.alert, log):
+    for position, alert in enumerate(unsent):
+        if not _post(stores.settings, alert.alert, log):
             left = len(unsent) - position
             log.error("%d alerts wait to be delivered. They are tried again", left)
             return left
-        AlertStore(stores.ledger).mark_sent(each.alert_id, now)
+        AlertStore(stores.ledger).mark_sent(alert.alert_id, now)
     return 0
 
 
@@ -79,9 +79,7 @@ def send_digest(stores: Stores, digest: Digest, now: datetime, log: Logger) -> i
         raise NoWebhookError("no webhook is set: EVAL_ALERT_WEBHOOK_URL names one")
     store, message = AlertStore(stores.ledger), digest_message(digest)
     known = [
-        each
-        for each in store.all()
-        if (each.alert.kind, each.alert.cause) == (DIGEST, message.cause)
+        row for row in store.all() if (row.alert.kind, row.alert.cause) == (DIGEST, message.cause)
     ]
     if not known:
         store.put(message, now)

@@ -107,7 +107,7 @@ class Build:
     """
 
     stores: Stores
-    tables: Collection[str] = tuple(each.table.name for each in DAILY_TABLES)
+    tables: Collection[str] = tuple(daily_table.table.name for daily_table in DAILY_TABLES)
     on_published: Callable[[Mapping[date, BuiltPartition]], None] = lambda _published: None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     only_due: bool = False
@@ -120,7 +120,8 @@ class Build:
         write_late(self.stores)
         ScheduledRebuilds(self.stores.ledger).wake(self.clock())
         return [
-            each.session_date for each in RebuildQueue(self.stores.ledger).pending(self.clock())
+            queued_date.session_date
+            for queued_date in RebuildQueue(self.stores.ledger).pending(self.clock())
         ]
 
     def run(
@@ -135,8 +136,8 @@ class Build:
         with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
             starter = DateStarter(self._context, empty, self.clock, engine, self.only_due)
             with closing(starter.started(dates)) as started_dates:
-                for each in started_dates:
-                    with closing(each) as started:
+                for started_date in started_dates:
+                    with closing(started_date) as started:
                         staging.switch(started.parts)
                         results += self._finish(started, staging)
                     progress.advance(len(started.queued))
@@ -157,15 +158,16 @@ class Build:
             for day, queued in started.queued.items()
         }
         started.batch.now = self.clock()
-        after = [each for each in self._selected() if each in AFTER_BUILD]
-        counted = [each for each in self._selected() if each not in AFTER_BUILD]
+        after = [table for table in self._selected() if table in AFTER_BUILD]
+        counted = [table for table in self._selected() if table not in AFTER_BUILD]
         for tables in (counted, after):
             self._make(tables, started, dates)
             self._publish(tables, dates, staging)
             if tables is counted:
                 self._update_queue(dates.values())
         return [
-            each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
+            progress.failed or DateBuilt(progress.day, progress.rows, progress.facts)
+            for progress in dates.values()
         ]
 
     def _make(
@@ -181,7 +183,7 @@ class Build:
         for daily in tables:
             for day, result in started.built_of(daily).items():
                 self._record(dates[day], daily, result)
-        left = (each for each in tables if not each.alone)
+        left = (table for table in tables if not table.alone)
         for by_shard, group in groupby(left, key=attrgetter("by_shard")):
             alike = list(group)
             for shard in (
@@ -189,7 +191,9 @@ class Build:
             ):
                 of_shard = started.batch.of(shard)
                 for daily in alike:
-                    batch = of_shard.without(day for day, each in dates.items() if each.failed)
+                    batch = of_shard.without(
+                        day for day, progress in dates.items() if progress.failed
+                    )
                     for day, result in make_partitions(daily, batch):
                         self._record(dates[day], daily, result)
 
@@ -217,10 +221,12 @@ class Build:
 
         The report of a table looks up the versions of its inputs for all dates.
         """
-        published: dict[str, dict[date, BuiltPartition]] = {each.table.name: {} for each in tables}
+        published: dict[str, dict[date, BuiltPartition]] = {
+            table.table.name: {} for table in tables
+        }
         try:
-            for day, each in dates.items():
-                for name, built in self._commit(tables, each, staging).items():
+            for day, progress in dates.items():
+                for name, built in self._commit(tables, progress, staging).items():
                     published[name][day] = built
         finally:  # an interrupted run reports what it has published
             for of_table in filter(None, published.values()):
@@ -262,14 +268,14 @@ class Build:
     def _update_queue(self, dates: Iterable["_DateProgress"]) -> None:
         """Mark dates as built once all their telemetry tables are, before later tables."""
         queue = RebuildQueue(self.stores.ledger)
-        for each in dates:
-            if each.queued is None or each.failed or not each.rows:
+        for progress in dates:
+            if progress.queued is None or progress.failed or not progress.rows:
                 continue
-            if each.rows.keys() >= {daily.table.name for daily in TELEMETRY_TABLES}:
-                queue.mark_built(each.day, each.queued.version)
-            elif each.queued.parked:
+            if progress.rows.keys() >= {daily.table.name for daily in TELEMETRY_TABLES}:
+                queue.mark_built(progress.day, progress.queued.version)
+            elif progress.queued.parked:
                 # One of its tables was built again, so the others may also succeed.
-                queue.revive(each.day)
+                queue.revive(progress.day)
 
     @property
     def _context(self) -> BuildContext:
@@ -368,7 +374,7 @@ def publish_scores(
     now = clock()
     held_until = None if held_for is None else now + held_for
     RebuildQueue(stores.ledger).touch(
-        changed - {each.session_date for each in failed}, now, held_until
+        changed - {date_failed.session_date for date_failed in failed}, now, held_until
     )
     return failed
 

@@ -231,7 +231,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
 )
 
-TELEMETRY_TABLES = tuple(each for each in DAILY_TABLES if not each.own_step)
+TELEMETRY_TABLES = tuple(table for table in DAILY_TABLES if not table.own_step)
 """Tables that are rebuilt when new telemetry lands."""
 
 AFTER_BUILD = DAILY_TABLES[DAILY_TABLES.index(TELEMETRY_TABLES[-1]) + 1 :]

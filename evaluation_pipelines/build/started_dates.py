@@ -73,7 +73,9 @@ class StagingLake(Lake):
     def switch(self, parts: Collection[NewPart], _hold: Hold | None = None) -> None:
         """Stage parts in place of the current ones; ``commit`` checks the locks."""
         for part in parts:
-            others = [each for each in self._of(part.session_date) if not part.replaces(each)]
+            others = [
+                new_part for new_part in self._of(part.session_date) if not part.replaces(new_part)
+            ]
             self._staged[part.session_date] = [*others, part]
 
     def staged(self) -> list[NewPart]:
@@ -144,7 +146,7 @@ class BuildContext:
 
     def selected(self) -> list[DailyTable]:
         """Return the tables to build, each after those that it reads."""
-        return [each for each in DAILY_TABLES if each.table.name in self.tables]
+        return [table for table in DAILY_TABLES if table.table.name in self.tables]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +382,7 @@ class DateStarter:
                     # Files that nothing names may be those of the build that holds the date.
                     started.built[selected[0].table.name, day] = error
                     continue
-                sweep_orphans(stores, [each.table for each in selected], day, self.clock())
+                sweep_orphans(stores, [table.table for table in selected], day, self.clock())
             started.batch = whole.only([*started.queued])
             started.batch.now = self.clock()
             self._compact(started)
@@ -393,7 +395,11 @@ class DateStarter:
         found = {day: queue.get(day) for day in days}
         if not self.only_due:
             return found
-        return {day: each for day, each in found.items() if each is None or not each.is_built}
+        return {
+            day: queued_date
+            for day, queued_date in found.items()
+            if queued_date is None or not queued_date.is_built
+        }
 
     def _hold(
         self, started: StartedDates, locks: ExitStack, *, may_wait: bool

@@ -20,7 +20,7 @@ from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.libraries import libraries
 
-_AGENTS = PROGRAMS | {name: each.settings for name, each in libraries().items()}
+_AGENTS = PROGRAMS | {name: library.settings for name, library in libraries().items()}
 Program = StrEnum("Program", {name: name for name in _AGENTS})  # type: ignore[misc]
 
 _URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
@@ -78,8 +78,8 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
         files = [_hook(program, receiver)] if transcripts else _AGENTS[str(program)](receiver)
-    for each in files:
-        print_error(f"{each.name}: {each.where}")
+    for file in files:
+        print_error(f"{file.name}: {file.where}")
     if output is None:
         _print(files)
     else:
@@ -101,14 +101,14 @@ def _hook(program: Program, receiver: Receiver) -> SettingsFile:
 
 def _print(files: list[SettingsFile]) -> None:
     """Print the files: one as it is, several under their names."""
-    for each in files:
-        write_output(f"# {each.name}\n{each.text}" if len(files) > 1 else each.text)
+    for file in files:
+        write_output(f"# {file.name}\n{file.text}" if len(files) > 1 else file.text)
 
 
 def _write(files: list[SettingsFile], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for each in files:
-        write_output(each.text, folder / each.name)
+    for file in files:
+        write_output(file.text, folder / file.name)
 
 
 def _endpoint(url: str) -> str:

@@ -88,18 +88,22 @@ def _print(found: DayBooks, scored: int) -> None:
     if not found.sessions.is_empty():
         print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
     print_line("\nEquations")
-    for each in found.equations:
-        print_line(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
-        for example in each.examples if not each.is_balanced else ():
+    for equation in found.equations:
+        print_line(f"  {'=' if equation.is_balanced else '!'} {one_line(str(equation))}")
+        for example in equation.examples if not equation.is_balanced else ():
             print_line(f"      {one_line(example)}")
-    others = [(each.what, each.number, each.note) for each in found.unattributed if each.number]
+    others = [
+        (unattributed.what, unattributed.number, unattributed.note)
+        for unattributed in found.unattributed
+        if unattributed.number
+    ]
     if others:
         print_table("\nNot part of a session", ("what", "number #", "note"), others, essential=2)
     print_line(f"\nJudge cost for this day: {_dollars(found.judge_cost_usd)}.")
 
 
 def _print_summary(found: DayBooks, scored: int) -> None:
-    broken = [each for each in found.equations if not each.is_balanced]
+    broken = [equation for equation in found.equations if not equation.is_balanced]
     sessions, day = pluralize(found.sessions.height, "session"), found.session_date
     if not broken and not found.has_data:
         print_line(f"{day}: no data on this day.")
@@ -154,10 +158,10 @@ def _record(found: DayBooks, scored: int) -> dict[str, Any]:
         "waits": found.waits,
         "scored": scored,
         "states": found.states,
-        "equations": [_equation(each) for each in found.equations],
+        "equations": [_equation(equation) for equation in found.equations],
         "unattributed": [
-            {"what": each.what, "number": each.number, "note": each.note}
-            for each in found.unattributed
+            {"what": unattributed.what, "number": unattributed.number, "note": unattributed.note}
+            for unattributed in found.unattributed
         ],
         "judge_cost_usd": found.judge_cost_usd,
     }

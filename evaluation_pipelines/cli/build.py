@@ -74,7 +74,7 @@ def build(
 def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
     """Queue the dates with a daily table that is damaged or deleted, and print each table."""
     manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
-    for table in (each.table for each in DAILY_TABLES):
+    for table in (daily_table.table for daily_table in DAILY_TABLES):
         for part in manifest.all_current(table.name):
             if part.session_date is None or not dates_in([part.session_date], date_range):
                 continue
@@ -106,7 +106,7 @@ def build_tables(
         dates = job.pending_dates()
     else:
         landed = Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
-        dates = dates_in((each.session_date for each in landed), date_range)
+        dates = dates_in((part_date.session_date for part_date in landed), date_range)
         if not dates:
             print_error("error: no telemetry has landed on these dates: see status")
             raise typer.Exit(1)
@@ -117,7 +117,7 @@ def build_tables(
     else:
         write_rows(map(_record, results), form, _NAMES)
     _print_failed(results, RebuildQueue(stores.ledger).all())
-    failed = sum(isinstance(each, DateFailed) for each in results)
+    failed = sum(isinstance(result, DateFailed) for result in results)
     if failed:
         raise typer.Exit(of_parts(len(results) - failed, failed))
 
@@ -133,18 +133,22 @@ def _record(result: DateBuilt | DateFailed) -> dict[str, object]:
 
 def _print_built(results: Sequence[DateBuilt | DateFailed]) -> None:
     """Print the built dates."""
-    built = [each for each in results if isinstance(each, DateBuilt)]
+    built = [result for result in results if isinstance(result, DateBuilt)]
     if not results:
         print_line("build: nothing new")
     if built:
         columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "composites #")
         rows = [
             (
-                *(each.session_date, each.facts["landed"], each.facts["duplicates"]),
-                *(each.rows[AGENT_EVENTS.name], each.rows[AGENT_SESSIONS.name]),
-                each.facts["scored"],
+                *(
+                    date_built.session_date,
+                    date_built.facts["landed"],
+                    date_built.facts["duplicates"],
+                ),
+                *(date_built.rows[AGENT_EVENTS.name], date_built.rows[AGENT_SESSIONS.name]),
+                date_built.facts["scored"],
             )
-            for each in built
+            for date_built in built
         ]
         print_table("Built", columns, rows, essential=2)
 
@@ -154,7 +158,7 @@ def _print_failed(results: Sequence[DateBuilt | DateFailed], queued: Iterable[Qu
     for failed in results:
         if isinstance(failed, DateFailed):
             print_error(f"error: {failed}")
-    tried = {each.session_date for each in results}
+    tried = {result.session_date for result in results}
     for due in queued:
         if due.last_error and not due.is_built and due.session_date not in tried:
             print_error(f"warning: {due.session_date} is not built: {why_not_built(due)}")

@@ -216,7 +216,7 @@ def _grouping(by: str, arms: Sequence[str] | None) -> Grouping:
         raise typer.BadParameter("give either --by or --arm")
     if len(set(arms)) < max(len(arms), 2):
         raise typer.BadParameter("give --arm at least twice, each time with other sessions")
-    return Grouping(arms=tuple((each, parse_arm(each)) for each in arms))
+    return Grouping(arms=tuple((arm, parse_arm(arm)) for arm in arms))
 
 
 def _write(
@@ -240,8 +240,8 @@ def _write_outcomes(found: OutcomeComparison, form: OutputFormat, output: Path |
     if form is OutputFormat.TABLE and output is None:
         for title, headings, rows in outcome_tables(found):
             print_table(title, headings, rows, essential=3)
-        for each in outcome_sentences(found):
-            print_line(one_line(each))
+        for sentence in outcome_sentences(found):
+            print_line(one_line(sentence))
         return
     if form not in DATA:
         raise typer.BadParameter("--outcome has the formats table, json and csv")
@@ -260,7 +260,7 @@ def time_range(dates: str | None, which: SessionFilter, now: datetime) -> tuple[
     if (date_range := parse_dates(dates)) is not None:
         if begin is not None or end is not None:
             raise typer.BadParameter("give either --date or --from and --to")
-        begin, end = (datetime.combine(each, time(), UTC) for each in date_range)
+        begin, end = (datetime.combine(day, time(), UTC) for day in date_range)
         end += timedelta(days=1)
     last = last_days(now)[1] if end is None else end
     first = last_days(last)[0] if begin is None else begin
@@ -279,8 +279,8 @@ def print_answers(shown: Report) -> None:
         print_line(one_line(shown.caveat))
     _print_table("", shown.labels, essential=3)
     print_line(one_line(every))
-    for each in shown.alerts:
-        print_line(f"\nGot worse: {one_line(each.alert.sentence)}")
+    for alert in shown.alerts:
+        print_line(f"\nGot worse: {one_line(alert.alert.sentence)}")
     if shown.alerts:
         print_line(shown.watch_coverage)
     for section in shown.sections:
@@ -301,16 +301,16 @@ def _print(title: str, shown: Report, nouns: Nouns) -> None:
         print_line(f"No {nouns.session} of the file has a score.")
     else:
         print_answers(shown)
-    for each in shown.sections:
-        if not each.finding.ranked:
+    for section in shown.sections:
+        if not section.finding.ranked:
             continue
-        title = f"\n{one_line(each.finding.label)}: {one_line(each.finding.scored_by)}"
-        _print_table(title, each.models, essential=4)
-        if each.pairs.rows:
-            for fact in each.facts:
+        title = f"\n{one_line(section.finding.label)}: {one_line(section.finding.scored_by)}"
+        _print_table(title, section.models, essential=4)
+        if section.pairs.rows:
+            for fact in section.facts:
                 print_line(one_line(fact))
-            _print_table(each.pairs.title, each.pairs, essential=2)
-        for sentence in (each.errors, *each.corrected):
+            _print_table(section.pairs.title, section.pairs, essential=2)
+        for sentence in (section.errors, *section.corrected):
             print_line(one_line(sentence))
     if shown.coverage.rows:
         _print_table(f"\n{shown.coverage.title}", shown.coverage, essential=2)

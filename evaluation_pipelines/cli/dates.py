@@ -77,7 +77,7 @@ def parse_as_of(text: str | None) -> datetime | None:
 
 def dates_in(dates: Iterable[date], date_range: DateRange | None) -> list[date]:
     """Return the dates within a range; all of them if the range is ``None``."""
-    return [each for each in dates if date_range is None or date_range[0] <= each <= date_range[1]]
+    return [day for day in dates if date_range is None or date_range[0] <= day <= date_range[1]]
 
 
 def usual_dates(

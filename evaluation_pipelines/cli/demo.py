@@ -130,8 +130,8 @@ def _judge(stores: Stores) -> None:
         build.run(build.pending_dates(), progress)
     with progress_bar() as progress:
         changes = measure_demo_change(stores, progress)
-    for each in changes:
-        print_line(f"judge change: {title(each.change)}. {headline(each.row)}")
+    for change in changes:
+        print_line(f"judge change: {title(change.change)}. {headline(change.row)}")
         print_line("  By design, the script gives a tenth less by the previous rubric.")
 
 
@@ -198,9 +198,9 @@ def _print_newest(stores: Stores, rows: pl.DataFrame) -> None:
 def _print_judged(stores: Stores) -> None:
     """Print what the judge said of the sessions: bands, failures, tools that were missing."""
     scorings = ScoreStore(stores.ledger).listed()
-    states = Counter(badge(each).text.rpartition(" ")[2] for each in scorings)
+    states = Counter(badge(scoring).text.rpartition(" ")[2] for scoring in scorings)
     bands = ", ".join(f"{states[name]} {name}" for name in ("green", "yellow", "red"))
-    flagged = sum(bool(flags_of(each)) for each in scorings)
+    flagged = sum(bool(flags_of(scoring)) for scoring in scorings)
     print_line(
         f"\nJudged by {DEMO_JUDGE}, 0 to 100: {bands}, {states['Failed']} failed, "
         f"{flagged} flagged: {_program()} judge list"

@@ -81,7 +81,7 @@ def _encode(found: Digest, form: OutputFormat) -> str:
         return digest_page(found)
     if form is OutputFormat.TABLE:
         return sanitize(found.text())
-    changes = [record_of(each) for each in found.shifts]
+    changes = [record_of(shift) for shift in found.shifts]
     if form is OutputFormat.CSV:
         return rows_as_csv(changes, _SHIFT)
     return json_text({"items": changes, **record_of(found, "shifts")})

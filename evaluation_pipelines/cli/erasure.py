@@ -128,7 +128,7 @@ def _erasure(forgot: Forgot) -> dict[str, object]:
 
 def _left(stores: Stores, forgot: Forgot) -> Iterator[str]:
     """Yield what still has something of it, and what to do."""
-    kept = [each for each in forgot.landing if each.kept_because is not None]
+    kept = [trace for trace in forgot.landing if trace.kept_because is not None]
     if kept:
         yield f"{pluralize(len(kept), 'landing file')} still with it: {kept[0].kept_because}"
     if not forgot.identities_are_clean:

@@ -55,27 +55,27 @@ def evaluations(
     elif not states:
         print_error("Nothing was sent yet.")
     if form is not OutputFormat.TABLE:
-        records = [record_of(each) for each in refusals]
-        write_rows([record_of(each) for each in states], form, _NAMES, refused=records)
+        records = [record_of(refusal) for refusal in refusals]
+        write_rows([record_of(state) for state in states], form, _NAMES, refused=records)
     elif states:
         rows = [
             (
-                each.name,
-                "ended" if each.ended_at else "failing" if each.failures else "current",
-                each.failing_since and minute(each.failing_since),
-                one_line(each.last_error or ""),
+                state.name,
+                "ended" if state.ended_at else "failing" if state.failures else "current",
+                state.failing_since and minute(state.failing_since),
+                one_line(state.last_error or ""),
             )
-            for each in states
+            for state in states
         ]
         columns = ("receiver", "state", "failing since", "last error")
         print_table("Receivers of evaluations", columns, rows, essential=2)
         lost = [
-            tuple(map(one_line, (each.session_key, each.receiver, each.reason)))
-            for each in refusals
+            tuple(map(one_line, (refusal.session_key, refusal.receiver, refusal.reason)))
+            for refusal in refusals
         ]
         if lost:
             print_table("\nRefused", ("session", "receiver", "reason"), lost, essential=2)
-    if (send or refused) and (refusals or any(each.failures for each in states)):
+    if (send or refused) and (refusals or any(state.failures for state in states)):
         raise typer.Exit(PARTLY)
 
 

@@ -72,7 +72,7 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     if re.fullmatch(r"[A-Za-z0-9._-]+", name) is None:
         raise typer.BadParameter(one_line(f"{name}: a name has letters, digits, -, _ and . alone"))
-    named = tuple(each.strip() for each in arms.split(","))
+    named = tuple(word.strip() for word in arms.split(","))
     if len(named) != 2 or not all(named) or named[0] == named[1]:
         raise typer.BadParameter("--arms: name two arms, such as old,new")
     if metric not in METRICS:

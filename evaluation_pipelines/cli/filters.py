@@ -79,22 +79,22 @@ def with_session_filter(command: Callable[..., Result]) -> Callable[..., Result]
     An option that the command declares itself, by the same name, stays its own.
     """
     signature = inspect.signature(command)
-    kept = [each for name, each in signature.parameters.items() if name != "which"]
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "which"]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
         for name, option in _OPTIONS.items()
         if name not in signature.parameters
     ]
-    options = {each.name for each in added}
+    options = {parameter.name for parameter in added}
 
     @functools.wraps(command)
     def filtered(*arguments: Any, **named: Any) -> Result:
         chosen = {name: named.pop(name) for name in options & named.keys()}
         return command(*arguments, **named, which=_session_filter(**chosen))
 
-    by_keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept]
+    by_keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept]
     filtered.__signature__ = signature.replace(parameters=[*by_keyword, *added])  # type: ignore[attr-defined]
-    annotations = {each.name: each.annotation for each in (*kept, *added)}
+    annotations = {parameter.name: parameter.annotation for parameter in (*kept, *added)}
     filtered.__annotations__ = annotations | {"return": signature.return_annotation}
     return filtered
 

@@ -121,8 +121,8 @@ def _write(found: Gate, title: str, form: OutputFormat, output: Path | None) -> 
     if form is OutputFormat.TABLE and output is None:
         print_line(one_line(f"Gate: {found.result} ({title})"))
         print_table("", HEADINGS, rows(found), essential=4)
-        for each in sentences(found):
-            print_line(one_line(each))
+        for sentence in sentences(found):
+            print_line(one_line(sentence))
         return
     write_output(_encode(found, title, form), output)
 

@@ -118,17 +118,17 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
         print_error(f"error: spans not read: {one_line(path)}: {why_not}")
     results = Reread(stores).run(wanted)
     if form is not OutputFormat.TABLE:
-        rows = [(each.part.path, each.part.row_count, each.why_not) for each in results]
-        write_rows([dict(zip(_REREAD, each, strict=True)) for each in rows], form, _REREAD)
+        rows = [(part.part.path, part.part.row_count, part.why_not) for part in results]
+        write_rows([dict(zip(_REREAD, row, strict=True)) for row in rows], form, _REREAD)
     elif not results:
         print_line("ingest --again: all landed parts are as they were written")
-    for each in results:
-        what = f"{each.part.path}, {pluralize(each.part.row_count, 'row')}"
-        if each.why_not is not None:
-            print_error(f"error: not read again: {what}: {each.why_not}")
+    for result in results:
+        what = f"{result.part.path}, {pluralize(result.part.row_count, 'row')}"
+        if result.why_not is not None:
+            print_error(f"error: not read again: {what}: {result.why_not}")
         elif form is OutputFormat.TABLE:
             print_line(f"read again: {what}")
-    missing = sum(each.why_not is not None for each in results)
+    missing = sum(part.why_not is not None for part in results)
     raise typer.Exit(of_parts(len(results) - missing, missing + len(spans.unread)))
 
 
@@ -140,7 +140,7 @@ def _record(report: IngestReport) -> dict[str, object]:
         "files": report.files,
         **record_of(report.counts),
         "dates": sorted(report.dates),
-        "not_read": [record_of(each) for each in report.skipped],
+        "not_read": [record_of(file) for file in report.skipped],
         "busy": report.busy,
     }
 

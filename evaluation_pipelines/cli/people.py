@@ -70,7 +70,7 @@ def import_identities(
 
 def _print_synced(identities: Identities, dates: tuple[date, ...]) -> None:
     people = pluralize(len(identities.people), "person", "people")
-    ids = pluralize(sum(len(each.ids) for each in identities.people), "id")
+    ids = pluralize(sum(len(person.ids) for person in identities.people), "id")
     print_line(f"{people} with {ids} registered. {pluralize(len(dates), 'date')} to build again")
     if dates:
         print_line(f"from {dates[0]} to {dates[-1]}: evaluation-pipelines build")
@@ -106,9 +106,9 @@ def list_people(
     with read_stores(settings) as stores:
         people = IdentityStore(stores.ledger).current().people[:limit]
     if form is OutputFormat.JSON:
-        print_json({"items": [_record(each) for each in people]})
+        print_json({"items": [_record(person) for person in people]})
     elif form is OutputFormat.CSV:
-        rows = [(*_cells(each)[:3], _listed(_ids(each))) for each in people]
+        rows = [(*_cells(person)[:3], _listed(_ids(person))) for person in people]
         names = ["person_id", "name", "team", "ids"]
         schema = dict.fromkeys(names, pl.String)
         write_output(csv_text(pl.DataFrame(rows, schema=schema, orient="row")))
@@ -120,12 +120,12 @@ def list_people(
 
 
 def _cells(person: Person) -> tuple[Any, ...]:
-    teams = [each.team + _period(each.first, each.last) for each in person.teams]
+    teams = [team.team + _period(team.first, team.last) for team in person.teams]
     return (person.person_id, person.name, _listed(teams), len(person.ids), _listed(_ids(person)))
 
 
 def _ids(person: Person) -> list[str]:
-    return [_shown(each) for each in person.ids]
+    return [_shown(identifier) for identifier in person.ids]
 
 
 def _shown(identifier: Identifier) -> str:
@@ -147,11 +147,16 @@ def _record(person: Person) -> dict[str, Any]:
         "person_id": person.person_id,
         "name": person.name,
         "teams": [
-            {"team": each.team, "from": each.first, "to": each.last} for each in person.teams
+            {"team": team.team, "from": team.first, "to": team.last} for team in person.teams
         ],
         "ids": [
-            {each.kind: each.value, "agent": each.agent, "from": each.first, "to": each.last}
-            for each in person.ids
+            {
+                identifier.kind: identifier.value,
+                "agent": identifier.agent,
+                "from": identifier.first,
+                "to": identifier.last,
+            }
+            for identifier in person.ids
         ],
     }
 

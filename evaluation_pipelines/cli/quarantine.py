@@ -87,14 +87,14 @@ def _write(
     lines = _rejected_lines(external).head(limit).to_dicts()
     if each_one:
         newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
-        entries = [_record(each) for each in to_entries(newest_first.head(limit))]
+        entries = [_record(entry) for entry in to_entries(newest_first.head(limit))]
         write_rows(entries, form, _ENTRY, signals_and_evaluations=lines)
         return
     groups = [
-        (each.path, each.entries, each.reason, each.newest.quarantined_at, each.newest.name)
-        for each in group_entries(frame)[:limit]
+        (entry.path, entry.entries, entry.reason, entry.newest.quarantined_at, entry.newest.name)
+        for entry in group_entries(frame)[:limit]
     ]
-    records = [dict(zip(_GROUP, each, strict=True)) for each in groups]
+    records = [dict(zip(_GROUP, group, strict=True)) for group in groups]
     write_rows(records, form, _GROUP, signals_and_evaluations=lines)
 
 
@@ -170,8 +170,14 @@ def _print_groups(frame: pl.DataFrame, limit: int) -> int:
     """Print files and reasons; return the number of those not printed."""
     found = group_entries(frame)
     rows = [
-        (each.path, each.entries, each.reason, _time(each.newest.quarantined_at), each.newest.name)
-        for each in found[:limit]
+        (
+            group.path,
+            group.entries,
+            group.reason,
+            _time(group.newest.quarantined_at),
+            group.newest.name,
+        )
+        for group in found[:limit]
     ]
     columns = ("file", "entries #", "reason", "newest (UTC)", "newest entry")
     print_table("Quarantine", columns, rows, essential=len(columns))
@@ -182,8 +188,8 @@ def _print_entries(frame: pl.DataFrame, limit: int) -> int:
     """Print entries; return the number of those not printed."""
     newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
     rows = [
-        (each.name, each.path, each.lines, each.reason, _time(each.quarantined_at))
-        for each in to_entries(newest_first.head(limit))
+        (entry.name, entry.path, entry.lines, entry.reason, _time(entry.quarantined_at))
+        for entry in to_entries(newest_first.head(limit))
     ]
     columns = ("entry", "file", "lines #", "reason", "read (UTC)")
     print_table("Quarantine", columns, rows, essential=len(columns))

@@ -1,4 +1,4 @@
-"""Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
+"""Commands ``reputation``: agent ratings and identity reputation in ClickHouse."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -24,7 +24,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.formatting import minute
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
     agent_record,
     progress,
     unknown_agent,
@@ -40,7 +40,7 @@ from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     change_reputation,
-    export_agent_scores,
+    export_agent_ratings,
     export_reputation,
     open_reputation,
     read_reputation,
@@ -262,7 +262,7 @@ def retract(
         retracted = retract_external(stores, store, kind.value, retraction, now)
         if retracted:
             export_reputation(stores, store)
-            export_agent_scores(stores, store, now)
+            export_agent_ratings(stores, store, now)
     what = pluralize(retracted, kind.value.removesuffix("s"))
     print_line(f"retracted {what}" if retracted else f"{kind.value} have no such id now: noted")
 
@@ -325,7 +325,7 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         for skipped in skipped_files(stores):
             print_error(f"warning: {one_line(skipped.path)} is not read: {skipped.reason}")
         identities = export_reputation(stores, store).height
-        agents = export_agent_scores(stores, store, now).height
+        agents = export_agent_ratings(stores, store, now).height
     scored_identities = pluralize(identities, "identity", "identities")
     print_line(f"  {scored_identities} and {pluralize(agents, 'agent')} scored")
     return int(files["rejected"].sum())
@@ -394,8 +394,8 @@ def print_files(files: pl.DataFrame) -> None:
         others = {"retractions": file["retracted"], "already retracted": withheld}
         said = "".join(f", {number} {what}" for what, number in others.items() if number)
         print_line(f"  {path}: {file['accepted'] - withheld} of {lines} loaded{said}")
-        for each in file["rejects"][:_MAX_REJECTS]:
-            print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
+        for reject in file["rejects"][:_MAX_REJECTS]:
+            print_error(f"warning: {path}, line {reject['line']}: {one_line(reject['reason'])}")
         if (more := file["rejected"] - _MAX_REJECTS) > 0:
             print_error(f"warning: {path}: {more} more invalid lines: see quarantine list")
         if file["unfinished"]:

@@ -58,8 +58,8 @@ def rows_as_csv(rows: pl.DataFrame | Iterable[Record], names: Sequence[str] | No
     if isinstance(rows, pl.DataFrame):
         names, rows = names or rows.columns, rows.iter_rows(named=True)
     records = list(rows)
-    chosen = names or list(dict.fromkeys(name for each in records for name in each))
-    columns = {name: [_cell(each.get(name)) for each in records] for name in chosen}
+    chosen = names or list(dict.fromkeys(name for record in records for name in record))
+    columns = {name: [_cell(record.get(name)) for record in records] for name in chosen}
     return csv_text(pl.DataFrame(columns, strict=False))
 
 
@@ -68,7 +68,9 @@ def record_of(value: Any, *without: str) -> dict[str, Any]:
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is no dataclass")
     return {
-        each.name: getattr(value, each.name) for each in fields(value) if each.name not in without
+        field.name: getattr(value, field.name)
+        for field in fields(value)
+        if field.name not in without
     }
 
 

@@ -136,7 +136,8 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
     if found is None:
         print_error(
             "error: no transcript of a session found on this machine. Supported agents: "
-            f"{', '.join(each.source_cli for each in PROGRAMS)}. Run one of them, then try again."
+            f"{', '.join(program.source_cli for program in PROGRAMS)}. "
+            "Run one of them, then try again."
         )
         raise typer.Exit(1)
     print_error(f"transcript: {one_line(found.files[0][0])}")

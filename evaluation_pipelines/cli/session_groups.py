@@ -139,7 +139,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
     return (
         rows.group_by(name=column)
         .agg(
-            *(pl.when(each.count() > 0).then(each.sum()) for each in uses),
+            *(pl.when(use.count() > 0).then(use.sum()) for use in uses),
             sessions=within.sum().cast(pl.Int64),
             score=pl.col("score").filter(within).mean(),
             known_scores=pl.col("score").filter(within).count().cast(pl.Int64),

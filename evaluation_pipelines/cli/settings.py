@@ -30,7 +30,7 @@ def settings(
     if form is not OutputFormat.TABLE:
         write_rows(records, form)
         return
-    shown = [each for each in records if every or each["is_set"]]
+    shown = [record for record in records if every or record["is_set"]]
     if shown:
         names = ("setting", "value", "default", "meaning")
         rows = [[each[name] or None for name in names] for each in shown]

@@ -115,7 +115,7 @@ def session_record(
 ) -> dict[str, Any]:
     """Return all about a session for programs; ``timeline`` is its transcript, if asked for."""
     prompt_hash = rubrics.prompt_hash(view.session["classification_label"])
-    scores = [score_record(each, prompt_hash) for each in view.judge_scores]
+    scores = [score_record(score, prompt_hash) for score in view.judge_scores]
     state = view.judge_state
     record: dict[str, Any] = {
         "session": {name: value for name, value in view.session.items() if name not in hidden},
@@ -131,7 +131,7 @@ def session_record(
         "tool_report": view.tool_report,
     }
     if timeline is not None:
-        record["transcript"] = [record_of(each) for each in timeline.steps]
+        record["transcript"] = [record_of(step) for step in timeline.steps]
     return record
 
 
@@ -240,13 +240,15 @@ def _print_scores(view: SessionView) -> None:
         composite = f"{points(performance['composite'])} of 10, {performance['recommendation']}"
         _print_fact("composite", f"{composite}: {parts}")
     _print_judge(view)
-    rows = [_card(each) for each in view.scorecards]
+    rows = [_card(scorecard) for scorecard in view.scorecards]
     if rows:
         columns = ("profile", "automatic #", "by people #", "best", "judge", "criteria")
         print_table("\nScorecards, 0-100", columns, rows, essential=4)
-    for each in view.overrides[:_MAX_OVERRIDES]:
-        said = f"{points(each['override_100'])} by {each['annotator']} ({each['state']})"
-        _print_fact("override", f"{said}: {each['reason'] or 'no reason'}")
+    for override in view.overrides[:_MAX_OVERRIDES]:
+        said = (
+            f"{points(override['override_100'])} by {override['annotator']} ({override['state']})"
+        )
+        _print_fact("override", f"{said}: {override['reason'] or 'no reason'}")
 
 
 def _print_judge(view: SessionView) -> None:
@@ -273,7 +275,7 @@ def _badge(view: SessionView) -> Badge:
 
 def _card(card: Mapping[str, Any]) -> tuple[object, ...]:
     criteria = ", ".join(
-        f"{each['key']} {points(each['value'])}" for each in card["criteria_scores"] or ()
+        f"{score['key']} {points(score['value'])}" for score in card["criteria_scores"] or ()
     )
     low, high = card["scale_min"], card["scale_max"]
     automatic, human = 100 * (card["overall_score"] - low) / (high - low), card["human_override"]

@@ -72,7 +72,7 @@ def doctor(
     state = worst(items)
     if form is OutputFormat.TABLE:
         print_items(needing(items))
-        well = [(each.area, each.seen) for each in items if each.state is State.OK]
+        well = [(item.area, item.seen) for item in items if item.state is State.OK]
         print_table("OK", ("area", "finding"), well, 2)
         print_line(_summary(items))
     else:
@@ -83,7 +83,7 @@ def doctor(
 
 def item_record(item: Item) -> dict[str, Any]:
     """Return an item for programs."""
-    parts = [{**record_of(each), "page": _address(each.page)} for each in item.parts]
+    parts = [{**record_of(part), "page": _address(part.page)} for part in item.parts]
     fields = record_of(item, "is_for_all", "remedy", "command")
     return {**fields, "advice": item.advice, "page": _address(item.page), "parts": parts}
 
@@ -94,14 +94,14 @@ def _address(page: Page | None) -> str | None:
 
 def print_items(items: Sequence[Item]) -> None:
     """Print what needs attention: a line each, and below it what it is about and what to do."""
-    for each in items:
-        print_line(one_line(f"{each.state}: {each.title}"))
-        for line in each.lines:
+    for item in items:
+        print_line(one_line(f"{item.state}: {item.title}"))
+        for line in item.lines:
             print_line(one_line(f"  {line}"))
 
 
 def _summary(items: list[Item]) -> str:
-    counts = {state: sum(each.state is state for each in items) for state in State}
+    counts = {state: sum(item.state is state for item in items) for state in State}
     parts = [f"{counts[State.FAILED]} failed", pluralize(counts[State.WARNING], "warning")]
     parts += [pluralize(counts[State.TASK], "task"), f"{counts[State.OK]} OK"]
     return f"Doctor: {', '.join(parts)}"
@@ -159,9 +159,9 @@ def status(
                 dates,
                 form,
                 _DATE,
-                attention=[item_record(each) for each in items],
-                files=[record_of(each) for each in lags],
-                not_read=[record_of(each) for each in skipped],
+                attention=[item_record(item) for item in items],
+                files=[record_of(lag) for lag in lags],
+                not_read=[record_of(file) for file in skipped],
                 damaged=[
                     {
                         "path": path,
@@ -194,7 +194,7 @@ def _dates(
     damage: Iterable[str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns _DATE of each date with landed events."""
-    queued = {each.session_date: each for each in queue}
+    queued = {queued_date.session_date: queued_date for queued_date in queue}
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
         day, due = part.session_date, queued.get(part.session_date)
         is_damaged = any(f"session_date={day}/" in path for path in damage)
@@ -214,10 +214,10 @@ def _print_files(
 ) -> None:
     rows = [
         (
-            *(one_line(each.path), each.unread_bytes, age(each.newest_event, now)),
-            *(each.read_bytes, each.size_bytes),
+            *(one_line(lag.path), lag.unread_bytes, age(lag.newest_event, now)),
+            *(lag.read_bytes, lag.size_bytes),
         )
-        for each in _listed(lags)
+        for lag in _listed(lags)
     ]
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
     print_table(f"Telemetry in {stores.landing.where()}", columns, rows, essential=2)
@@ -232,7 +232,7 @@ def _listed(lags: Sequence[IngestLag]) -> Sequence[IngestLag]:
     if len(lags) <= _MAX_FILES:
         return lags
     read_last = sorted(lags, key=lambda each: not each.unread_bytes)
-    unread = sum(bool(each.unread_bytes) for each in lags)
+    unread = sum(bool(lag.unread_bytes) for lag in lags)
     newest_first = [*read_last[:unread], *reversed(read_last[unread:])]
     return newest_first[:_MAX_FILES]
 
@@ -270,11 +270,11 @@ def _print_quarantine(stores: Stores, totals: IngestCounts) -> None:
     """Print the last unresolved entries, replaced times and excluded events."""
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
     newest = newest_entries(stores, _MAX_DEFECTS)
-    for each in newest:
-        lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
-        reason = one_line(each.reason)
-        name = one_line(stores.landing.shown(each.path))
-        print_line(f"  {name}, byte {each.offset}{lines}: {reason}")
+    for entry in newest:
+        lines = f" ({entry.lines} equal lines)" if entry.lines > 1 else ""
+        reason = one_line(entry.reason)
+        name = one_line(stores.landing.shown(entry.path))
+        print_line(f"  {name}, byte {entry.offset}{lines}: {reason}")
     files = loaded_files(stores)
     rejected, read = (int(files[name].sum()) for name in ("rejected", "lines"))
     if rejected:

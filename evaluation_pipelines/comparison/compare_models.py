@@ -117,5 +117,5 @@ def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
 def _audits(stores: Stores) -> pl.DataFrame:
     overrides = overrides_with_states(stores)
     samples = OverrideStore(stores.ledger).samples()
-    rows = [tuple(getattr(each, name) for name in _SAMPLE) for each in samples]
+    rows = [tuple(getattr(sample, name) for name in _SAMPLE) for sample in samples]
     return audits_of(overrides, pl.DataFrame(rows, schema=_SAMPLE, orient="row"))

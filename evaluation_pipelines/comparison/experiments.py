@@ -78,8 +78,11 @@ def judged_by(stores: Stores) -> dict[str, Judged]:
     """
     model = stores.settings.judge_model or ""
     return {
-        each.profile.id: (each.profile.version, judge_setup(each.profile, "", model).model or None)
-        for each in ProfileStore(stores.ledger).registry().newest()
+        registered.profile.id: (
+            registered.profile.version,
+            judge_setup(registered.profile, "", model).model or None,
+        )
+        for registered in ProfileStore(stores.ledger).registry().newest()
     }
 
 

@@ -124,7 +124,7 @@ def run_gate(
     """
     metrics = [(metric_of(name), margin) for name, margin in demands.margins.items()]
     named = Grouping(arms=((BASE, arms.base), (HEAD, arms.head)))
-    outcomes = {each.name: each.rule for each, _ in metrics if each.rule is not None}
+    outcomes = {metric.name: metric.rule for metric, _ in metrics if metric.rule is not None}
     runs = measured_runs(stores.lake.snapshot(), replace(asked, by=named), outcomes)
     number = _look(stores.ledger, arms, runs, now) if look is None else look
     return gate(runs, metrics, number, demands.tasks)

@@ -127,13 +127,13 @@ def _compare(clean: Arm, baseline: Arm, min_sessions: int, units: str) -> Iterat
         yield "state", f"not yet: {smaller} of {min_sessions}"
         return
     compared = comparable(clean, baseline)[:2]
-    people = min(len(each.known_people) for each in compared)
+    people = min(len(arm.known_people) for arm in compared)
     yield "people", people
     if people < MIN_PEOPLE:
         yield "state", f"too few {units}: {people} of {MIN_PEOPLE}"
         return
     found = difference(clean, baseline)
-    means = (mean_of_people(each).value for each in compared)
+    means = (mean_of_people(arm).value for arm in compared)
     yield from zip(_FIGURES, (*means, found.value, found.low, found.high), strict=True)
     yield "state", "shown" if found.error is not None else "no spread"
 

@@ -78,7 +78,7 @@ def write_predictions(stores: Stores, now: datetime, *, again: bool = False) -> 
     parts = [kept.clear()]
     for (organization,), sessions in scored.group_by("organization_id", maintain_order=True):
         rows = outcomes.filter(organization_id=organization)
-        tested = [_tested(sessions, rows, each) for each in _rules(rows, primary)]
+        tested = [_tested(sessions, rows, rule) for rule in _rules(rows, primary)]
         before = kept.filter(organization_id=organization)
         is_kept = before.height > 0 and not again
         look = _look(stores.ledger, str(organization), tested[0], now, has_rows=is_kept)
@@ -94,7 +94,7 @@ def _rules(rows: pl.DataFrame, primary: Rule) -> list[Rule]:
     """Return the rules of the outcomes that there are, the primary one first."""
     own = sorted(each for each in rows["kind"].unique() if each.startswith(OWN))
     every = [primary, *RULES.values(), *map(rule_of, own)]
-    return list({each.kind: each for each in every}.values())
+    return list({rule.kind: rule for rule in every}.values())
 
 
 def _scored(stores: Stores) -> pl.DataFrame:
@@ -113,8 +113,8 @@ def _scored(stores: Stores) -> pl.DataFrame:
     sessions = sessions.join(_judged(stores), on=SESSION_KEY, how="left")
     cards = lake.read(SCORECARDS, days, ["card_id", "scored_at"]).unique("card_id")
     versions = [
-        (each.profile.id, each.profile.version, each.registered_at)
-        for each in ProfileStore(stores.ledger).registry().versions
+        (version.profile.id, version.profile.version, version.registered_at)
+        for version in ProfileStore(stores.ledger).registry().versions
     ]
     schema: dict[str, Any] = {
         "profile_id": pl.String,
@@ -147,7 +147,7 @@ def _judged(stores: Stores) -> pl.DataFrame:
     ended = stores.lake.select(SESSION_EVALUATIONS).select(*SESSION_KEY, "ended_at")
     found = last.join(ended, on=SESSION_KEY).with_columns(judge_in_time=used < pl.col("ended_at"))
     found = found.filter(pl.col("judge_in_time"))
-    given = [json.loads(each or "{}") for each in found["criteria_scores"]]
+    given = [json.loads(score or "{}") for score in found["criteria_scores"]]
     names = sorted({name for each in given for name in each})
     tags = pl.col("failure_tags")
     return found.select(
@@ -186,7 +186,7 @@ class _Tested:
 
 
 def _names(sessions: pl.DataFrame) -> list[str]:
-    judged = [each for each in sessions.columns if each.startswith("judge: ")]
+    judged = [column for column in sessions.columns if column.startswith("judge: ")]
     return [*MAIN_SCORES, *WEIGHTS, *judged]
 
 
@@ -195,8 +195,8 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
     names = _names(sessions)
     found = outcome_values(rows, sessions, rule)
     joined = sessions.join(found, on=SESSION_KEY, how="left").with_columns(
-        pl.when(pl.lit(rule.is_inside) | _known_at(each).lt(pl.col("at"))).then(each).alias(each)
-        for each in names
+        pl.when(pl.lit(rule.is_inside) | _known_at(name).lt(pl.col("at"))).then(name).alias(name)
+        for name in names
     )
     known = joined.filter(pl.col("value").is_not_null())
     is_share = rule.is_share or not known["value"].is_in([0.0, 1.0]).all()

@@ -68,7 +68,7 @@ def failed_run_sensor(
     if run.tags.get(WILL_RETRY_TAG) == "true" or has_recorded_failures(context):
         return
     failures = context.get_step_failure_events()
-    steps = sorted({each.step_key for each in failures if each.step_key})
+    steps = sorted({failure.step_key for failure in failures if failure.step_key})
     reason = next(map(_step_reason, failures), "") or _run_reason(context.failure_event)
     is_implicit = run.job_name.startswith(IMPLICIT_ASSET_JOB_NAME)
     job = "selected assets" if is_implicit else run.job_name

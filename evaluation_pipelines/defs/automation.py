@@ -194,13 +194,13 @@ def landed_version(rows: int) -> str:
 
 def parts_version(parts: Sequence[NewPart]) -> str:
     """Return the version of a partition: a hash of its parts, which depend on its rows only."""
-    hashes = sorted(f"{each.slot} {each.sha256}" for each in parts)
+    hashes = sorted(f"{part.slot} {part.sha256}" for part in parts)
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:32]
 
 
 def newest_part(parts: Sequence[Part]) -> str:
     """Return what differs after each build of a partition, also one of the same content."""
-    return str(max((each.part_id for each in parts), default=0))
+    return str(max((part.part_id for part in parts), default=0))
 
 
 @dataclass(slots=True)

@@ -128,8 +128,8 @@ _ANCHORS_HELP = (
 
 @dg.multi_asset(
     specs=[
-        _spec(each, "judging", JUDGE_SCORES, _ANCHORS_HELP)
-        for each in (JUDGE_CHANGES, JUDGE_ANCHORS)
+        _spec(table, "judging", JUDGE_SCORES, _ANCHORS_HELP)
+        for table in (JUDGE_CHANGES, JUDGE_ANCHORS)
     ],
     check_specs=[
         dg.AssetCheckSpec(
@@ -157,7 +157,7 @@ def judge_changes(
     yield dg.MaterializeResult(
         asset_key=JUDGE_ANCHORS.name,
         metadata={
-            "dagster/row_count": sum(each.anchors.height for each in found),
+            "dagster/row_count": sum(change.anchors.height for change in found),
             "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_ANCHORS)),
         },
     )
@@ -284,7 +284,7 @@ def compared_models(
     """Compare all models of the 28 complete days before now, label by label."""
     found = _compare(stores)
     results = [check(found) for check in CHECKS]
-    if all(each.passed or each.severity == "warning" for each in results):
+    if all(check_result.passed or check_result.severity == "warning" for check_result in results):
         write_comparison(stores, found)
         for table, frame in tables_of(found):
             yield dg.MaterializeResult(
@@ -295,18 +295,22 @@ def compared_models(
                     "path": dg.MetadataValue.path(stores.lake.folder_name(table)),
                 },
             )
-    for each in results:
-        yield asset_check_result(each)
-    if broken := [each for each in results if not each.passed and each.severity == "error"]:
+    for result in results:
+        yield asset_check_result(result)
+    if broken := [
+        check_result
+        for check_result in results
+        if not check_result.passed and check_result.severity == "error"
+    ]:
         raise dg.Failure(
             "The comparison failed its checks and was not written. The previous one stays: "
-            + "; ".join(f"{each.rule}: {each.found}" for each in broken),
+            + "; ".join(f"{check_result.rule}: {check_result.found}" for check_result in broken),
             allow_retries=False,
         )
 
 
 @dg.asset(
-    deps=[each.name for each in TABLES],
+    deps=[table.name for table in TABLES],
     group_name="comparison",
     kinds={"html"},
     owners=["team:evaluation"],
@@ -319,13 +323,13 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     found = _compare(stores)
     html, markdown = write_report(stores, found).addresses
     shown = report(found)
-    groups = [each for each in shown.sections if each.answers]
+    groups = [section for section in shown.sections if section.answers]
     pictures = [
         f"**{found.label}**\n\n{drawn}"
-        for found in (each.finding for each in groups)
+        for found in (group.finding for group in groups)
         if (drawn := picture(found))
     ]
-    models = [each.models.markdown() for each in groups]
+    models = [group.models.markdown() for group in groups]
     return dg.MaterializeResult(
         metadata={
             "answer": dg.MetadataValue.md(markdown_answers(shown)),
@@ -343,11 +347,11 @@ def _compare(stores: Stores) -> Comparison:
     return compare_models(stores, usual_question(stores.settings, now), now)
 
 
-_BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)
+_BOOKS = next(daily_table for daily_table in DAILY_TABLES if daily_table.table is EVALUATION_BOOKS)
 
 _STATES = markdown_table(
     ("state", "meaning", "what would change it"),
-    [(state, each.meaning, each.what_next) for state, each in STATES.items()],
+    [(state, meaning.meaning, meaning.what_next) for state, meaning in STATES.items()],
 )
 _DESCRIPTION = (
     f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
@@ -372,7 +376,10 @@ def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that have landed events; report the others."""
-    landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
+    landed = {
+        part_date.session_date
+        for part_date in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
+    }
     requested = set(map(date.fromisoformat, context.partition_keys))
     days = requested & landed
     checks, now = CheckResults(), datetime.now(UTC)
@@ -388,10 +395,10 @@ def evaluation_books(
     report_unbuilt(context, stores, _BOOKS, requested - landed)
     outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
-    for each in failed:
-        checks.add_failed(each)
-        _observe(context, each)
-        alert = reported(OPEN_BOOKS, each.session_date, each.error)
+    for date_failed in failed:
+        checks.add_failed(date_failed)
+        _observe(context, date_failed)
+        alert = reported(OPEN_BOOKS, date_failed.session_date, date_failed.error)
         raise_alert(stores, alert, now, context.log)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
@@ -430,7 +437,7 @@ def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
         external_signals,
         reputation_scores,
         agent_scores,
-        *(each.name for each in TABLES),
+        *(table.name for table in TABLES),
     ],
     group_name="reporting",
     kinds={"duckdb"},

@@ -110,7 +110,7 @@ class Observations:
         if self._count + number > MAX_OBSERVATIONS:
             return []
         self._count += number
-        return [_observation(self.asset, each) for each in announced.events]
+        return [_observation(self.asset, event) for event in announced.events]
 
 
 def event_counts(announced: Announced) -> dict[str, dg.MetadataValue]:
@@ -148,7 +148,7 @@ _HEADINGS = (
 def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
     """Warn if the corrections of a profile version lean one way beyond chance."""
     overrides = overrides_with_states(stores)
-    notices = [each.notice for each in profile_leans(stores, overrides) if each.is_beyond_chance]
+    notices = [lean.notice for lean in profile_leans(stores, overrides) if lean.is_beyond_chance]
     return dg.AssetCheckResult(
         passed=not notices,
         severity=dg.AssetCheckSeverity.WARN,
@@ -156,7 +156,9 @@ def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckRe
             "expected": "corrections in both directions, or few of them",
             "found": "; ".join(notices) or "no profile version to recalibrate",
             "agreement, automatic minus human": dg.MetadataValue.md(
-                markdown_table(_HEADINGS, [_row(each) for each in calibration(stores, overrides)])
+                markdown_table(
+                    _HEADINGS, [_row(agreement) for agreement in calibration(stores, overrides)]
+                )
             ),
         },
     )
@@ -257,11 +259,11 @@ def stored_partition(
     return BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), ())
 
 
-_DAILY = {each.table.name: each for each in TELEMETRY_TABLES}
+_DAILY = {telemetry_table.table.name: telemetry_table for telemetry_table in TELEMETRY_TABLES}
 
 
 @dg.multi_asset(
-    specs=[asset_spec(each) for each in TELEMETRY_TABLES],
+    specs=[asset_spec(table) for table in TELEMETRY_TABLES],
     check_specs=check_specs(TELEMETRY_TABLES),
     can_subset=True,
     partitions_def=SESSION_DATES,
@@ -280,7 +282,10 @@ def daily_tables(
     days = [date.fromisoformat(key) for key in context.partition_keys]
     nightly, only_due = is_nightly(context.run), ONLY_DUE.items() <= context.run.tags.items()
     if nightly:
-        held = {each.session_date for each in RebuildQueue(stores.ledger).held(datetime.now(UTC))}
+        held = {
+            queued_date.session_date
+            for queued_date in RebuildQueue(stores.ledger).held(datetime.now(UTC))
+        }
         days = sorted(held.intersection(days))
     checks, latest = CheckResults(), LatestVersions(context.instance, days)
     observations = Observations(SESSION_EVALUATIONS.name)
@@ -297,14 +302,16 @@ def daily_tables(
         job = Build(stores, tables, report, only_due=only_due)
         outcome += job.run(of_tables, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
-    for shown in chain.from_iterable(_at_selected(each, selected) for each in failed):
+    for shown in chain.from_iterable(_at_selected(date_failed, selected) for date_failed in failed):
         checks.add_failed(shown)
     report_checks(context.instance, stores)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed and not nightly:
         raise dg.Failure(
             _failure_text(failed, len(days)),
-            metadata={each.session_date.isoformat(): each.error for each in failed},
+            metadata={
+                date_failed.session_date.isoformat(): date_failed.error for date_failed in failed
+            },
             allow_retries=False,
         )
     if failed:  # the sensor retries these dates
@@ -359,7 +366,7 @@ def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed
 
 def _failure_text(failed: Sequence[DateFailed], dates: int) -> str:
     return f"{len(failed)} of {dates} dates could not be built, the others are published: " + (
-        "; ".join(f"{each.session_date}: {each.error}" for each in failed)
+        "; ".join(f"{date_failed.session_date}: {date_failed.error}" for date_failed in failed)
     )
 
 
@@ -367,6 +374,6 @@ daily_tables_job = dg.define_asset_job(
     "build_daily_tables",
     # Without the checks of the whole lake: the cost of a build must not grow with the history.
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
-    | dg.AssetSelection.checks(*(each.key for each in check_specs(TELEMETRY_TABLES))),
+    | dg.AssetSelection.checks(*(spec.key for spec in check_specs(TELEMETRY_TABLES))),
     description="Builds the daily tables of a range of dates. Started by a sensor.",
 )

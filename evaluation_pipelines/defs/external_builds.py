@@ -44,7 +44,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
-_JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
+_JUDGED = next(table for table in DAILY_TABLES if table.table is JUDGE_SCORES)
 
 _MAX_SECONDS, _MAX_CHECK_SECONDS = 25.0, 40.0
 """After these, no further date is reported or checked: Dagster ends a tick after a minute.
@@ -94,7 +94,7 @@ def terminal_builds_sensor(
     unreported, quiet = _unreported(instance, stores, cursor.newest_part_id)
     waiting = sorted(set[date]().union(*unreported.values()), reverse=True)
     days = _report_free(instance, stores, waiting, unreported, began)
-    with_rows = [each for each in days if each not in quiet]
+    with_rows = [day for day in days if day not in quiet]
     checked = with_rows if days else _never_checked(instance, stores)
     for key, result in _check_results(stores, checked, began):
         instance.report_runless_asset_event(_evaluation(key, result))
@@ -169,7 +169,7 @@ def _unreported(
     ``seen_part_id``: to read an event takes a millisecond.
     """
     manifest = Manifest(stores.ledger)
-    names = (AGENT_EVENTS_LANDED.name, *(each.table.name for each in DAILY_TABLES))
+    names = (AGENT_EVENTS_LANDED.name, *(table.table.name for table in DAILY_TABLES))
     parts = {name: _by_date(manifest, name) for name in names}
     quiet = _quiet_days(set[date]().union(*parts.values()))
     # What expired is rewritten by nights, and not built again.
@@ -195,7 +195,7 @@ def _unreported(
 def _tells(tags: Mapping[str, str], name: str, parts: Sequence[Part]) -> bool:
     """Return whether the tags of an event about a partition tell the parts that it has."""
     if name == AGENT_EVENTS_LANDED.name:
-        return tags.get(DATA_VERSION_TAG) == landed_version(sum(each.row_count for each in parts))
+        return tags.get(DATA_VERSION_TAG) == landed_version(sum(part.row_count for part in parts))
     if PART_TAG in tags:
         return tags[PART_TAG] == newest_part(parts)
     # Of an earlier version of this program, which told the content alone.
@@ -212,8 +212,12 @@ def _tags(
     ids = instance.event_log_storage.get_latest_storage_id_by_partition(key, kind, {*days})
     newest = dg.AssetRecordsFilter(key, storage_ids=list(ids.values()))
     records = instance.fetch_materializations(newest, limit=len(ids)).records
-    found = (each.asset_materialization for each in records)
-    return {str(each.partition): each.tags or {} for each in found if each is not None}
+    found = (record.asset_materialization for record in records)
+    return {
+        str(asset_materialization.partition): asset_materialization.tags or {}
+        for asset_materialization in found
+        if asset_materialization is not None
+    }
 
 
 def _by_date(manifest: Manifest, table_name: str) -> dict[date, list[Part]]:
@@ -242,7 +246,7 @@ def _report(
 
 def _is_first_look(instance: dg.DagsterInstance) -> bool:
     """Return whether anything of ``first_look`` has never run: a night may have done a part."""
-    keys = [each.check_key for each in (scores_match_sessions, profiles_are_calibrated)]
+    keys = [definition.check_key for definition in (scores_match_sessions, profiles_are_calibrated)]
     evaluated = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     is_made = instance.get_latest_materialization_event(retention.key) is not None
     return not is_made or len(evaluated) < len(keys)
@@ -265,14 +269,14 @@ def _never_checked(instance: dg.DagsterInstance, stores: Stores) -> list[date]:
     """
     newest = stores.lake.partitions(AGENT_SESSIONS)[: -_CHECKED_DATES - 1 : -1]
     days = [day for day in newest if is_partition(day) and _is_checkable(stores, day)]
-    tables = [each for each in DAILY_TABLES if days and stores.lake.parts(each.table, days)]
-    keys = [each.key for each in check_specs(tables)]
+    tables = [table for table in DAILY_TABLES if days and stores.lake.parts(table.table, days)]
+    keys = [spec.key for spec in check_specs(tables)]
     evaluated = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     return days if len(evaluated) < len(keys) else []
 
 
 def _is_checkable(stores: Stores, day: date) -> bool:
-    events = sum(each.row_count for each in stores.lake.parts(AGENT_EVENTS, [day]))
+    events = sum(part.row_count for part in stores.lake.parts(AGENT_EVENTS, [day]))
     return events <= _MAX_CHECKED_EVENTS and day not in expired_dates(stores.ledger)
 
 
@@ -293,7 +297,7 @@ def _check_results(
         for daily in DAILY_TABLES:
             if stores.lake.parts(daily.table, [day]):
                 checks.add_built(day, daily.make(batch)[day])
-    for key in (each.key for each in check_specs(DAILY_TABLES)):
+    for key in (spec.key for spec in check_specs(DAILY_TABLES)):
         yield from ((key, result) for result in checks.asset_check_results([key]))
 
 

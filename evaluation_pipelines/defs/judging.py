@@ -153,9 +153,13 @@ class EventLog:
         if not events:
             return
         self._seen = events[-1].event_id
-        failed = [each for each in events if each.type == "scoring.failed"]
-        others = [each for each in events if each.type != "scoring.failed"]
-        shown = {each.event_id for each in [*failed, *others][:_MAX_LINES]}
+        failed = [
+            service_event for service_event in events if service_event.type == "scoring.failed"
+        ]
+        others = [
+            service_event for service_event in events if service_event.type != "scoring.failed"
+        ]
+        shown = {other.event_id for other in [*failed, *others][:_MAX_LINES]}
         for event in events:
             if event.event_id in shown:
                 log = self._log.info if event in failed else self._log.debug
@@ -262,7 +266,7 @@ def _counts(counted: Mapping[str, int]) -> dg.MetadataValue:
 _HELD_FOR = timedelta(hours=1)
 """Time in which the nightly run builds the dates it has judged; the sensor builds them later."""
 
-_SCORES = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
+_SCORES = next(table for table in DAILY_TABLES if table.table is JUDGE_SCORES)
 
 
 @dg.multi_asset(
@@ -291,7 +295,9 @@ def judge_scores(
     report_unbuilt(context, stores, _SCORES, set(days) - _with_sessions(stores, days))
     failed = publish(context, stores, days, report, checks, _HELD_FOR if nightly else None)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
-    problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
+    problems = [
+        f"{date_failed.session_date} was not written: {date_failed.error}" for date_failed in failed
+    ]
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
     note_judge(stores, report, utc_now(), log)
     if report.is_endpoint_down and not nightly:
@@ -354,8 +360,8 @@ def publish(
             checks.add_built(day, built)
 
     failed = publish_scores(stores, _with_sessions(stores, days), log, held_for=held_for)
-    for each in failed:
-        checks.add_failed(each)
+    for date_failed in failed:
+        checks.add_failed(date_failed)
     return failed
 
 
@@ -367,7 +373,7 @@ def _with_sessions(stores: Stores, days: Iterable[date]) -> set[date]:
 judge_due_job = dg.define_asset_job(
     "judge_due",
     selection=dg.AssetSelection.assets(judge_scores).without_checks()
-    | dg.AssetSelection.checks(*(each.key for each in check_specs([_SCORES]))),
+    | dg.AssetSelection.checks(*(spec.key for spec in check_specs([_SCORES]))),
     description="Judges what is due in a range of dates. Started by a sensor.",
 )
 
@@ -446,7 +452,9 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
     events()
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())
-    problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
+    problems = [
+        f"{date_failed.session_date} was not written: {date_failed.error}" for date_failed in failed
+    ]
     why = report.stop_reason or report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
     problems += [] if why is None else [why]
     if problems:
@@ -520,7 +528,7 @@ def fresh_sessions_sensor(
     # A request for an unknown partition fails the whole tick.
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
     if stores.settings.judge_mode == "batch":
-        asked = [_request_now(each) for each in found.candidates if each.is_request]
+        asked = [_request_now(candidate) for candidate in found.candidates if candidate.is_request]
         nothing = dg.SkipReason("no person has asked for a score. The others wait for the night")
         return dg.SensorResult(asked, skip_reason=None if asked else nothing)
     why_off = stores.settings.why_no_automatic_judging
@@ -552,8 +560,8 @@ def _request_now(candidate: Candidate) -> dg.RunRequest:
 
 def _fingerprint(found: DueSessions) -> str:
     contents = [
-        f"{each.window.organization_id} {each.window.session_key} {each.window.content_hash}"
-        for each in found.candidates
+        f"{window.organization_id} {window.session_key} {window.content_hash}"
+        for window in (candidate.window for candidate in found.candidates)
     ]
     return hashlib.sha256("\n".join(sorted(contents)).encode()).hexdigest()
 

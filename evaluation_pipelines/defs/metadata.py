@@ -77,7 +77,8 @@ def column_schema(table: Table) -> dg.TableSchema:
     """Return the columns of a table with types and descriptions."""
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(each.name, str(each.dtype), each.description) for each in table.columns
+            dg.TableColumn(column.name, str(column.dtype), column.description)
+            for column in table.columns
         ]
     )
 
@@ -136,7 +137,7 @@ def check_metadata(results: Sequence[tuple[str, CheckResult]]) -> dict[str, dg.M
         results: Dates with their results. The last failed date is shown, or the last date if
             none failed.
     """
-    failed = [(day, each) for day, each in results if not each.passed]
+    failed = [(day, result) for day, result in results if not result.passed]
     day, shown = (failed or results)[-1]
     metadata: dict[str, dg.MetadataValue] = {
         "dates_checked": dg.MetadataValue.int(len(results)),
@@ -148,7 +149,7 @@ def check_metadata(results: Sequence[tuple[str, CheckResult]]) -> dict[str, dg.M
     if shown.examples:
         metadata["examples"] = dg.MetadataValue.text("\n".join(shown.examples))
     if len(failed) > 1:
-        rows = [(day, each.found, "; ".join(each.examples)) for day, each in failed]
+        rows = [(day, result.found, "; ".join(result.examples)) for day, result in failed]
         table = markdown_table(("date", "found", "examples"), rows)
         metadata["all_broken_dates"] = dg.MetadataValue.md(table)
     return metadata
@@ -260,20 +261,21 @@ class CheckResults:
         """Yield one result for each selected check that has a result on some date."""
         for key in sorted(selected, key=lambda each: each.to_user_string()):
             results = self._results[key.asset_key.to_user_string(), key.name]
-            failed = [(day, each) for day, each in results if not each.passed]
+            failed = [(day, result) for day, result in results if not result.passed]
             if results:
                 yield dg.AssetCheckResult(
                     passed=not failed,
                     asset_key=key.asset_key,
                     check_name=key.name,
-                    severity=_severity([each for _, each in failed]),
+                    severity=_severity([result for _, result in failed]),
                     metadata=check_metadata(results),
-                    description="; ".join(f"{day}: {each.found}" for day, each in failed) or None,
+                    description="; ".join(f"{day}: {result.found}" for day, result in failed)
+                    or None,
                 )
 
     def _add_checks(self, day: date, built: BuiltPartition) -> None:
-        for each in built.checks:
-            self._results[built.table.name, each.rule].append((day.isoformat(), each))
+        for check in built.checks:
+            self._results[built.table.name, check.rule].append((day.isoformat(), check))
 
     def _add_was_built(self, day: date, table: str, error: str | None) -> None:
         result = CheckResult(table, WAS_BUILT, error is None, "built", error or "built")
@@ -281,5 +283,5 @@ class CheckResults:
 
 
 def _severity(results: Collection[CheckResult]) -> dg.AssetCheckSeverity:
-    is_warning = results and all(each.severity == "warning" for each in results)
+    is_warning = results and all(result.severity == "warning" for result in results)
     return dg.AssetCheckSeverity.WARN if is_warning else dg.AssetCheckSeverity.ERROR

@@ -22,7 +22,7 @@ from evaluation_pipelines.defs.metadata import (
     column_schema,
     frame_metadata,
 )
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )
@@ -36,7 +36,7 @@ from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
     change_reputation,
-    export_agent_scores,
+    export_agent_ratings,
     export_reputation,
     signals_without_session,
     with_agents,
@@ -215,7 +215,7 @@ def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeRes
     """One row per agent: 0 to 1000 over its last 500 evaluations."""
     now = datetime.now(UTC)
     with change_reputation(stores, now) as store:
-        scores = export_agent_scores(stores, store, now)
+        scores = export_agent_ratings(stores, store, now)
     best = scores.sort("score", descending=True, nulls_last=True).select(_AGENTS_SHOWN)
     yield _materialized(scores.height, best, agent_scores_are_in_range(scores))
 
@@ -257,7 +257,7 @@ def outside_signals_sensor(
     """
     changed, now = changed_files(stores), datetime.now(UTC)
     if changed:
-        states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
+        states = [(file.path, file.size_bytes, file.modified_at_ns) for file in changed]
         state = hashlib.sha256(repr(states).encode()).hexdigest()
         return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=_TAGS)
     if SubmittedEvaluations(stores.ledger).waiting():

@@ -129,9 +129,9 @@ def end_alerts_of_good_jobs(instance: dg.DagsterInstance, ledger: Ledger, now: d
     Raises:
         LedgerError: The ledger cannot be used.
     """
-    raised = [each for each in AlertStore(ledger).all() if each.ended_at is None]
-    failed = [each for each in raised if each.alert.kind == FAILED_RUN]
-    over = {each.alert.cause for each in failed if _is_over(instance, each, now)}
+    raised = [row for row in AlertStore(ledger).all() if row.ended_at is None]
+    failed = [alert for alert in raised if alert.alert.kind == FAILED_RUN]
+    over = {alert.alert.cause for alert in failed if _is_over(instance, alert, now)}
     AlertStore(ledger).end(FAILED_RUN, over, now)
 
 
@@ -143,17 +143,17 @@ def _is_over(instance: dg.DagsterInstance, raised: RaisedAlert, now: datetime) -
     job = failed.dagster_run.job_name
     good = dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.SUCCESS])
     since = [
-        each.dagster_run
-        for each in instance.get_run_records(good, limit=_MOST_RUNS)
-        if (each.end_time or 0) > (failed.end_time or 0)
+        record.dagster_run
+        for record in instance.get_run_records(good, limit=_MOST_RUNS)
+        if (record.end_time or 0) > (failed.end_time or 0)
     ]
     return _is_done_by(since, failed.dagster_run)
 
 
 def _is_done_by(runs: Collection[dg.DagsterRun], failed: dg.DagsterRun) -> bool:
     """True if there are runs with all assets and checks of a failed one, of all of its dates."""
-    whole = [each for each in runs if _has_all_of(each, failed)]
-    done = {day for each in whole for day in _dates_of(each.tags)}
+    whole = [run for run in runs if _has_all_of(run, failed)]
+    done = {day for run in whole for day in _dates_of(run.tags)}
     return bool(whole) and done.issuperset(_dates_of(failed.tags))
 
 
@@ -171,7 +171,7 @@ def _dates_of(tags: Mapping[str, str]) -> set[date]:
     if dates is None:
         return set()
     first, last = dates
-    return {first + timedelta(days=each) for each in range((last - first).days + 1)}
+    return {first + timedelta(days=index) for index in range((last - first).days + 1)}
 
 
 class StoresResource(dg.ConfigurableResource[Stores]):

@@ -155,7 +155,7 @@ def count_calls(transcript: str) -> SessionFigures:
 
 def answer(messages: Sequence[Mapping[str, str]]) -> str:
     """Return the reply to a conversation: a judgment, or the list of missing tools."""
-    asked = [each["content"] for each in messages if each["role"] != "assistant"]
+    asked = [message["content"] for message in messages if message["role"] != "assistant"]
     form = next((text for text in asked if _FORM_LINE.search(text)), "")
     session = count_calls("\n".join(asked))
     if _SECOND_QUESTION in asked[-1]:
@@ -289,9 +289,9 @@ class _PlansOfDemo(Plans):
     ) -> dict[WindowKey, JudgePlan | None]:
         """Return the plan of each session by window key."""
         plans = Plans.for_windows(self, windows, cards)
-        for each in windows:
-            key = window_key(each)
-            if plans[key] is self.default and each.session_date < self.changed_on:
+        for window in windows:
+            key = window_key(window)
+            if plans[key] is self.default and window.session_date < self.changed_on:
                 plans[key] = self.former
         return plans
 
@@ -378,7 +378,7 @@ def review_demo(stores: Stores, now: datetime) -> DemoReviews | None:
     review = AuditReview(stores, DEMO_REVIEWER)
     review.begin(now)
     waiting = review.waiting()
-    nights = sorted({each.session_date for each in waiting})
+    nights = sorted({sample.session_date for sample in waiting})
     answered = _answer(review, _of(waiting, nights[:_ANSWERED_NIGHTS]), now)
     corrected = _correct(stores, waiting, nights[:1], now)
     return DemoReviews(answered, corrected, len(review.waiting()))
@@ -391,7 +391,7 @@ def raise_demo_alerts(stores: Stores, now: datetime) -> None:
 
 
 def _of(samples: list[AuditSample], nights: list[date]) -> list[AuditSample]:
-    return [each for each in samples if each.session_date in nights]
+    return [sample for sample in samples if sample.session_date in nights]
 
 
 def _answer(review: AuditReview, samples: list[AuditSample], now: datetime) -> int:
@@ -424,12 +424,12 @@ def _score(target: Target, *, is_too_kind: bool) -> float:
 
 def _correct(stores: Stores, samples: list[AuditSample], nights: list[date], now: datetime) -> int:
     """Correct scores that were not drawn, as people do who happen to see them; return how many."""
-    drawn = {each.key for each in samples}
+    drawn = {sample.key for sample in samples}
     evaluated = stores.lake.read(
         SESSION_EVALUATIONS, nights, [*SESSION_KEY, "effective_source"]
     ).filter(effective_source="scorecard")
     keys = evaluated.select(SESSION_KEY).sort(SESSION_KEY).rows()
-    chosen = [each for each in keys if each not in drawn][:_CORRECTIONS]
+    chosen = [key for key in keys if key not in drawn][:_CORRECTIONS]
     lookup = read_session_lookup(stores, {session for _, session in chosen})
     corrections = []
     for organization, session in chosen:

@@ -211,7 +211,7 @@ def program_version() -> str:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """Yield Python and SQL files, under names that a wheel and a checkout share."""
-    root = next((each for each in SQL_ROOTS if each.is_dir()), SQL_ROOTS[0])
+    root = next((sql_root for sql_root in SQL_ROOTS if sql_root.is_dir()), SQL_ROOTS[0])
     for folder, pattern in ((_PROGRAM, "*.py"), (root, "*.sql")):
         for path in sorted(folder.rglob(pattern)):
             yield path.relative_to(folder).as_posix(), path

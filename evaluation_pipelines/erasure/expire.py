@@ -144,20 +144,20 @@ class Expire:
         parts = Manifest(self.stores.ledger).all_tables()
         landed, texts, built = (self._dates_with_rows(table) for table in _EVENTS)
         dates = {
-            "sessions": {each.session_date for each in parts if each.session_date is not None},
+            "sessions": {part.session_date for part in parts if part.session_date is not None},
             "events": landed | built,
             "texts": texts | dates_judged_since(self.stores.ledger),
         }
         due, gone = dict[str, list[date]](), set[date]()
         for kind in _KINDS:
             first = first_kept(self.stores.settings, kind, today)
-            due[kind] = sorted(each for each in dates[kind] - gone if each < first)
+            due[kind] = sorted(day for day in dates[kind] - gone if day < first)
             gone.update(due[kind])
         return due
 
     def _dates_with_rows(self, table: Table) -> set[date]:
         parts = Manifest(self.stores.ledger).all_current(table.name)
-        return {each.session_date for each in parts if each.session_date and each.row_count}
+        return {part.session_date for part in parts if part.session_date and part.row_count}
 
     def _expire_date(self, result: Expiry, day: date, kind: str) -> None:
         """Delete texts or events of a date, or everything of it."""
@@ -209,7 +209,7 @@ class Expire:
         )
         if done is None:
             return False
-        result.freed_bytes -= sum(each.new.size_bytes for each in done if each.new)
+        result.freed_bytes -= sum(change.new.size_bytes for change in done if change.new)
         for part, rows in left:
             result.freed_bytes += part.size_bytes
             if gone := part.row_count - (0 if rows is None else rows.height):

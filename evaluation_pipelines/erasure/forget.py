@@ -42,7 +42,7 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.updates import (
     change_reputation,
     clickhouse_exists,
-    export_agent_scores,
+    export_agent_ratings,
     export_reputation,
 )
 from evaluation_pipelines.schemas import (
@@ -104,7 +104,7 @@ def _make_report_again(context: ErasureContext) -> None:
     before = list_reports(files)
     if _is_written(stores, MODEL_COMPARISON):
         report = refresh_comparison(stores, context.clock())
-        made = {each.rpartition("/")[2] for each in report.addresses}
+        made = {address.rpartition("/")[2] for address in report.addresses}
         context.done(MODEL_COMPARISON.name)
     context.hold.check()
     for name in before:
@@ -130,7 +130,7 @@ def erase_reputation(context: ErasureContext) -> None:
         if _is_written(stores, REPUTATION_SCORES):
             export_reputation(stores, store)
         if _is_written(stores, AGENT_SCORES):
-            export_agent_scores(stores, store, now)
+            export_agent_ratings(stores, store, now)
     _erase_rejects(context)
     context.done("clickhouse")
 
@@ -144,7 +144,7 @@ def _erase_rejects(context: ErasureContext) -> None:
     lake = context.stores.lake
     files = lake.read_whole(EXTERNAL_SIGNALS)
     rejects = [
-        [each for each in rows if not names_forgotten(each["text"], context.forgotten)]
+        [row for row in rows if not names_forgotten(row["text"], context.forgotten)]
         for rows in files["rejects"].to_list()
     ]
     kept = files.with_columns(rejects=pl.Series(rejects, dtype=EXTERNAL_SIGNALS.schema["rejects"]))
@@ -239,7 +239,7 @@ def erase_identities(context: ErasureContext) -> bool:
         people = parse_identities(kept, str(path)).people
     except IdentitiesError:
         return False
-    return not any(is_gone(each.person_id) for each in people)
+    return not any(is_gone(person.person_id) for person in people)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
-    said = [each for kind in _SAID for each in landing.list_said(kind)[0]]
+    said = [landing_file for kind in _SAID for landing_file in landing.list_said(kind)[0]]
     traces, not_asked = list[LandingTrace](), None if rewrite else _NOT_ASKED
     for file in (*files, *said):
         trace, is_pruned = _look(context, file)
@@ -132,9 +132,9 @@ def _look(context: ErasureContext, file: LandingFile) -> tuple[LandingTrace, boo
         return LandingTrace(name, ()), False
     except OSError as error:
         return LandingTrace(name, (), f"it cannot be read: {error.strerror or error}"), False
-    flaw = next((each.flaw for each in found if each.flaw), None)
-    offsets = tuple(each.offset for each in found)
-    return LandingTrace(name, offsets, flaw), any(each.is_pruned for each in found)
+    flaw = next((piece.flaw for piece in found if piece.flaw), None)
+    offsets = tuple(piece.offset for piece in found)
+    return LandingTrace(name, offsets, flaw), any(piece.is_pruned for piece in found)
 
 
 def _pieces(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iterator[_Piece]:
@@ -262,7 +262,7 @@ def _add_entry(
 ) -> None:
     """Add the new file to the ledger, read as far as the old one."""
     files, head, (device, inode) = SourceFiles(context.stores.ledger), read_head(new), identity
-    number = sum(each.device == device for each in files.with_inodes({inode}))
+    number = sum(with_inode.device == device for with_inode in files.with_inodes({inode}))
     entry = replace(
         source,
         file_id=f"{device:x}-{inode:x}-{number}",

@@ -158,7 +158,7 @@ def _change(
     for row in connection.execute(sa.select(*named).distinct()).all():
         if is_gone(*row):
             change = sa.delete(table) if values is None else sa.update(table).values(values(*row))
-            is_row = (each.is_not_distinct_from(row[n]) for n, each in enumerate(named))
+            is_row = (column.is_not_distinct_from(row[n]) for n, column in enumerate(named))
             number += connection.execute(change.where(*is_row)).rowcount
     return number
 

@@ -46,8 +46,8 @@ def erase_parts(context: ErasureContext) -> None:
         LakeError: A part cannot be read or written.
         LedgerError: The ledger cannot be used.
     """
-    found = [each for each in _parts(context.stores) if _has_traces(context, each)]
-    days = {each.session_date for each in found}
+    found = [part for part in _parts(context.stores) if _has_traces(context, part)]
+    days = {part.session_date for part in found}
     for day in sorted(days, key=lambda each: each or date.min):
         while not _is_erased(context, day):  # parts that were merged meanwhile are looked at again
             pass
@@ -58,9 +58,9 @@ def _is_erased(context: ErasureContext, day: date | None) -> bool:
     stores = context.stores
     with ExitStack() as locks:
         hold = context.hold if day is None else lock_date(stores, day, locks)
-        of_day = [each for each in _parts(stores) if each.session_date == day]
-        found = [each for each in of_day if _has_traces(context, each)]
-        left = ((each, _without_traces(context, each)) for each in found)
+        of_day = [part for part in _parts(stores) if part.session_date == day]
+        found = [part for part in of_day if _has_traces(context, part)]
+        left = ((part, _without_traces(context, part)) for part in found)
 
         def count(connection: sa.Connection, changes: Sequence[Change]) -> None:
             gone = rows_gone(changes)
@@ -91,10 +91,10 @@ _TABLES = {
 def _parts(stores: Stores) -> list[Part]:
     """Return the parts with rows of sessions, and those of the quarantine that still exist."""
     return [
-        each
-        for each in Manifest(stores.ledger).all_tables()
-        if each.table_name in _TABLES
-        and (each.table_name != QUARANTINE.name or stores.lake.store.exists(each.path))
+        table
+        for table in Manifest(stores.ledger).all_tables()
+        if table.table_name in _TABLES
+        and (table.table_name != QUARANTINE.name or stores.lake.store.exists(table.path))
     ]
 
 
@@ -137,7 +137,7 @@ def left_of(rows: pl.DataFrame, table: Table, forgotten: Forgotten) -> pl.DataFr
     if _REQUESTED_BY not in rows.columns:
         return left
     names = left[_REQUESTED_BY].drop_nulls().unique()
-    gone_names = [each for each in names if forgotten.is_named_in(each)]
+    gone_names = [name for name in names if forgotten.is_named_in(name)]
     return left.with_columns(pl.col(_REQUESTED_BY).replace(dict.fromkeys(gone_names, ERASED)))
 
 
@@ -167,7 +167,7 @@ def delete_old_files(context: ErasureContext) -> None:
     with reading(stores.ledger.engine) as connection:
         query = sa.select(_PART.part_id, _PART.path).where(_PART.superseded_at.is_not(None))
         superseded = {row.part_id: row.path for row in connection.execute(query)}
-    building = [each.name for each in holders(stores.ledger) if each.name.startswith(BUILD)]
+    building = [holder.name for holder in holders(stores.ledger) if holder.name.startswith(BUILD)]
     for name in building:
         with ExitStack() as locks:
             lock_date(stores, date.fromisoformat(name.removeprefix(BUILD)), locks)
@@ -192,7 +192,7 @@ def _delete_orphans(context: ErasureContext, table: Table) -> None:
     An ingest that has just written one is refused, and writes it again without them.
     """
     store, manifest = context.stores.lake.store, Manifest(context.stores.ledger)
-    listed = [each.path for each in store.list(f"{table.name}/")]
+    listed = [file.path for file in store.list(f"{table.name}/")]
     with reading(context.stores.ledger.engine) as connection:
         known = set(connection.scalars(sa.select(_PART.path).where(_PART.table_name == table.name)))
     for path in (each for each in listed if each not in known):

@@ -100,7 +100,7 @@ def _subagents(stores: Stores) -> pl.DataFrame:
     """Return SESSIONS of all sub-agents, and ``parent_session_id``."""
     children = SessionIndex(stores.ledger).children()
     parents = Parents(stored_parents(children))
-    keys = [(each.organization_id, each.session_id) for each in children]
+    keys = [(child.organization_id, child.session_id) for child in children]
     rows = [(*key, parents.root_of(*key)) for key in keys]
     return pl.DataFrame(rows, {**SESSIONS, "parent_session_id": pl.String}, orient="row")
 
@@ -135,7 +135,7 @@ def _people_of(known: _Known) -> Iterator[str]:
         return
     wanted = comparable_id(known.subject.value)
     for person in known.identities.people:
-        if wanted in {comparable_id(each.value) for each in person.ids} or (
+        if wanted in {comparable_id(identifier.value) for identifier in person.ids} or (
             known.subject.kind == "user" and person.person_id == known.subject.value
         ):
             yield person.person_id
@@ -225,7 +225,7 @@ class NothingKnownError(UserError):
 
 def _what_to_type(subject: Subject, people: Sequence[str]) -> str:
     if people:
-        named = " or ".join(f"--person {shlex.quote(each)}" for each in people)
+        named = " or ".join(f"--person {shlex.quote(person)}" for person in people)
         return f"the identities have it, forget {named} takes all of that person"
     if subject.kind == "session" and "#" in subject.value:
         own = shlex.quote(subject.value.rpartition("#")[0])

@@ -68,7 +68,9 @@ class Deliveries:
     def state(self, name: str, address: str) -> ReceiverState:
         """Return the state of a receiver. At another address it is new."""
         new = ReceiverState(name, sha256(address.encode()).hexdigest())
-        (known,) = [each for each in self.states() if each.name == name] or [new]
+        (known,) = [
+            receiver_state for receiver_state in self.states() if receiver_state.name == name
+        ] or [new]
         return known if known.address_hash == new.address_hash else new
 
     def states(self) -> list[ReceiverState]:
@@ -92,11 +94,11 @@ class Deliveries:
             connection.execute(
                 insert.on_conflict_do_update(index_elements=[_RECEIVER.name], set_=row)
             )
-            for each in refused:
-                row = asdict(each)
+            for refusal in refused:
+                row = asdict(refusal)
                 insert = insert_into(connection, EVALUATION_REFUSALS).values(row)
                 # The oldest position stays: nothing was accepted since.
-                again = {"reason": each.reason, "refused_at": each.refused_at}
+                again = {"reason": refusal.reason, "refused_at": refusal.refused_at}
                 connection.execute(
                     insert.on_conflict_do_update(index_elements=self._KEY, set_=again)
                 )

@@ -99,7 +99,7 @@ def note_changes(
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    waiting = {each.key: each.session_date for each in waiting_samples(stores, None)}
+    waiting = {sample.key: sample.session_date for sample in waiting_samples(stores, None)}
     files, began = files_by_date(stores.lake, _READ), monotonic()
     hashes = {
         day: _hash([*names, *(f"{key}" for key in sorted(waiting) if waiting[key] == day)])
@@ -161,7 +161,7 @@ class Outbox:
             changed = {name: insert.excluded[name] for name in names}
             if rows:
                 upsert = insert.on_conflict_do_update(index_elements=SESSION_KEY, set_=changed)
-                connection.execute(upsert, [{**each, "session_date": day} for each in rows])
+                connection.execute(upsert, [{**row, "session_date": day} for row in rows])
             seen = insert_into(connection, EVALUATION_DATES)
             seen = seen.values(session_date=day, files_hash=files_hash)
             renewed = {"files_hash": seen.excluded.files_hash}
@@ -176,11 +176,11 @@ class Outbox:
         They get a new position when their session is noted next, also if they are the same then.
         """
         with writing(self._engine) as connection:
-            for each in passed:
-                is_it = _is_one_of([each.key])
+            for change in passed:
+                is_it = _is_one_of([change.key])
                 for row in _changes(connection, is_it, is_locked=True):
                     marks = {
-                        name: (_PASSED, mark[1]) if each.marks.get(name) == mark else mark
+                        name: (_PASSED, mark[1]) if change.marks.get(name) == mark else mark
                         for name, mark in row.marks.items()
                     }
                     update = sa.update(EVALUATION_OUTBOX).where(is_it)
@@ -225,28 +225,35 @@ def events_of(
         LedgerError: The ledger cannot be used.
     """
     marked = [
-        (*each.key, each.session_key.rpartition("#")[0], each.session_date, name, content, position)
-        for each in changes
-        for name, (content, position) in each.marks.items()
+        (
+            *change.key,
+            change.session_key.rpartition("#")[0],
+            change.session_date,
+            name,
+            content,
+            position,
+        )
+        for change in changes
+        for name, (content, position) in change.marks.items()
         if position > after
     ]
     schema = EVALUATION_EVENTS.schema
     columns = (*SESSION_KEY, "session_id", "session_date", "name")
     marks = pl.DataFrame(
         marked,
-        {each: schema[each] for each in columns} | {"mark": pl.String, "position": pl.Int64},
+        {column: schema[column] for column in columns} | {"mark": pl.String, "position": pl.Int64},
         orient="row",
     )
     if marks.is_empty():
         return EVALUATION_EVENTS.no_rows
-    days = sorted({each.session_date for each in changes})
-    seen = {each.key for each in changes} - set(waiting)
+    days = sorted({change.session_date for change in changes})
+    seen = {change.key for change in changes} - set(waiting)
     now = current_evaluations(stores, days, seen)
     rows = marks.join(
         now.drop("session_id", "session_date"), on=[*SESSION_KEY, "name"], how="left"
     ).filter(pl.col("mark") == pl.col("content").fill_null(_GONE))
     rows = rows.filter(
-        pl.Series([each in seen for each in rows.select(SESSION_KEY).rows()], dtype=pl.Boolean)
+        pl.Series([row in seen for row in rows.select(SESSION_KEY).rows()], dtype=pl.Boolean)
     )
     _pass_over_others(stores, changes, after, rows)
     is_gone = pl.col("mark") == _GONE
@@ -274,13 +281,13 @@ def _pass_over_others(
     """Note the marks after a position that have no row."""
     found = set(rows.select(*SESSION_KEY, "name").iter_rows())
     passed = [
-        replace(each, marks=left)
-        for each in changes
+        replace(change, marks=left)
+        for change in changes
         if (
             left := {
                 name: mark
-                for name, mark in each.marks.items()
-                if mark[1] > after and mark[0] != _PASSED and (*each.key, name) not in found
+                for name, mark in change.marks.items()
+                if mark[1] > after and mark[0] != _PASSED and (*change.key, name) not in found
             }
         )
     ]
@@ -307,7 +314,7 @@ def current_evaluations(
     chosen = None if keys is None else pl.col("session_key").is_in(sorted({k for _, k in keys}))
     rows = sessions(stores, days, chosen).select(SESSION_COLUMNS)
     if keys is not None:
-        is_one = [each in keys for each in rows.select(SESSION_KEY).rows()]
+        is_one = [row in keys for row in rows.select(SESSION_KEY).rows()]
         rows = rows.filter(pl.Series(is_one, dtype=pl.Boolean))
     is_card = pl.col("card_id").is_in(rows["card_id"].drop_nulls().implode())
     is_judged = pl.col("session_key").is_in(
@@ -327,7 +334,7 @@ def _pseudonymous(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
     if overrides.is_empty():
         return overrides
     pseudonyms = Pseudonyms(make_key(stores.settings.pseudonym_key_path))
-    names = [pseudonyms.of(each) for each in overrides["annotator"]]
+    names = [pseudonyms.of(override) for override in overrides["annotator"]]
     return overrides.with_columns(annotator=pl.Series(names, dtype=pl.String))
 
 
@@ -370,11 +377,11 @@ def _known(
 ) -> dict[SessionKey, Change]:
     """Return the rows of a date, and of its current sessions that had another date before."""
     found = _changes(connection, _ROW.session_date == day, is_locked=True)
-    others = sorted(set(current) - {each.key for each in found})
+    others = sorted(set(current) - {change.key for change in found})
     for start in range(0, len(others), _KEYS_AT_ONCE):
         is_one = _is_one_of(others[start : start + _KEYS_AT_ONCE])
         found += _changes(connection, is_one, is_locked=True)
-    return {each.key: each for each in found}
+    return {change.key: change for change in found}
 
 
 def _is_one_of(keys: Sequence[SessionKey]) -> sa.ColumnElement[bool]:

@@ -74,7 +74,7 @@ class _Otlp:
         self.address = f"{settings.export_otlp_endpoint}".removesuffix(path) + path
         given = settings.export_otlp_headers
         pairs = [] if given is None else given.get_secret_value().split(",")
-        sent = (each.partition("=") for each in pairs if each.strip())
+        sent = (pair.partition("=") for pair in pairs if pair.strip())
         self._headers = {name.strip(): unquote(value.strip()) for name, _, value in sent}
 
     def send(self, events: pl.DataFrame, now: datetime) -> Rejected | None:

@@ -67,7 +67,7 @@ def send_evaluations(
         return []
     with held(stores.ledger, SEND) as hold:
         note_changes(stores, clock(), seconds, stores.settings.lock_timeout_seconds)
-        sending = (_Sending(stores, each, hold, clock) for each in found)
+        sending = (_Sending(stores, receiver, hold, clock) for receiver in found)
         return [each.run(until, at_once=at_once) for each in sending]
 
 
@@ -77,14 +77,14 @@ def retry_refused(stores: Stores, clock: Callable[[], datetime]) -> tuple[int, i
     Raises as :func:`send_evaluations`.
     """
     deliveries = Deliveries(stores.ledger)
-    by_name = {each.name: each for each in receivers(stores.settings)}
+    by_name = {receiver.name: receiver for receiver in receivers(stores.settings)}
     refused, accepted = deliveries.refusals(), 0
     with held(stores.ledger, SEND) as hold:
-        for each in refused:
-            changes = Outbox(stores.ledger).of_session(each.organization_id, each.session_key)
-            if each.receiver in by_name:
-                sending = _Sending(stores, by_name[each.receiver], hold, clock)
-                accepted += sending.again(changes, each)
+        for refusal in refused:
+            changes = Outbox(stores.ledger).of_session(refusal.organization_id, refusal.session_key)
+            if refusal.receiver in by_name:
+                sending = _Sending(stores, by_name[refusal.receiver], hold, clock)
+                accepted += sending.again(changes, refusal)
     return accepted, len(refused) - accepted
 
 
@@ -145,7 +145,7 @@ class _Sending:
             NotDeliveredError: The receiver failed: the same is to be sent again.
         """
         explained = self.stores.settings.export_texts
-        waiting = {each.key for each in waiting_samples(self.stores, None)}
+        waiting = {sample.key for sample in waiting_samples(self.stores, None)}
         events = events_of(self.stores, changes, after, waiting, explained=explained)
         if events.is_empty():
             return []
@@ -167,8 +167,8 @@ class _Sending:
                 return []
             reason = f"{rejected.records} of {events.height} records rejected: {rejected.reason}"
         return [
-            Refusal(self.receiver.name, *each.key, each.session_date, after, reason, now)
-            for each in changes
+            Refusal(self.receiver.name, *change.key, change.session_date, after, reason, now)
+            for change in changes
         ]
 
     def _failed(self, state: ReceiverState, error: NotDeliveredError) -> ReceiverState:

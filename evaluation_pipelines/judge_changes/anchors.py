@@ -72,10 +72,10 @@ def read_history(stores: Stores, now: datetime) -> JudgeHistory:
     scores = counting_scores(fixed, fixed.lake.partitions(JUDGE_SCORES), SCORE_COLUMNS)
     first = first_judged(scores)
     changes = [
-        each
-        for each in find_changes(first, _current_judges(stores))
-        if each.changed_on is not None
-        or not sessions_of(first, each.former, *sides_of(each, now)[0]).is_empty()
+        change
+        for change in find_changes(first, _current_judges(stores))
+        if change.changed_on is not None
+        or not sessions_of(first, change.former, *sides_of(change, now)[0]).is_empty()
     ]
     return JudgeHistory(first, changes)
 
@@ -95,14 +95,14 @@ def _current_judges(stores: Stores) -> dict[str, Judge]:
     model, rubrics = stores.settings.judge_model, current_rubrics(stores)
     if model is None:
         return {}
-    profiles = [each.profile for each in rubrics.profiles]
+    profiles = [profile.profile for profile in rubrics.profiles]
     wanted = {DEFAULT_PROFILE: (1, model, rubrics.default)} | {
-        each.id: (
-            *(each.version, each.model or model),
-            rubrics.default if each.id == DEFAULT_PROFILE else each.rubric or "",
+        profile.id: (
+            *(profile.version, profile.model or model),
+            rubrics.default if profile.id == DEFAULT_PROFILE else profile.rubric or "",
         )
-        for each in profiles
-        if each.method != "heuristic" and each.enabled
+        for profile in profiles
+        if profile.method != "heuristic" and profile.enabled
     }
     hashes = rubrics.prompt_hashes
     return {
@@ -161,11 +161,13 @@ def read_frame(
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if dates[0] <= day < dates[1]]
     read = read_windows(stores, days, now, rules=stores.settings.exclude_sessions)
     rows = [
-        tuple(getattr(each, name) for name in _SESSION) for each in read if _can_be_judged(each)
+        tuple(getattr(window, name) for name in _SESSION)
+        for window in read
+        if _can_be_judged(window)
     ]
     schema = {name: JUDGE_SCORES.schema.get(name, pl.String()) for name in _SESSION}
     frame = pl.DataFrame(rows, schema, orient="row").join(keys, on=SESSION_KEY, how="semi")
-    return frame, {window_key(each): each for each in read}
+    return frame, {window_key(window): window for window in read}
 
 
 def _can_be_judged(window: Window) -> bool:
@@ -188,7 +190,7 @@ def read_anchors(ledger: Ledger, change: Change) -> pl.DataFrame:
         ``cost_usd``, and ``is_unpriced``: whether there are replies of an unknown price.
     """
     query = sa.select(JUDGE_ANCHORS).where(JUDGE_ANCHORS.c.change_id == change.change_id)
-    schema = {each.name: _TYPES.get(each.name, pl.String()) for each in JUDGE_ANCHORS.columns}
+    schema = {column.name: _TYPES.get(column.name, pl.String()) for column in JUDGE_ANCHORS.columns}
     with reading(ledger.engine) as connection:
         rows = [tuple(row) for row in connection.execute(query)]
         anchors = pl.DataFrame(rows, schema, orient="row")
@@ -312,7 +314,7 @@ def _why_replaced(
     for row in anchors.filter(~IS_SCORED).iter_rows(named=True):
         key = row["organization_id"], row["session_key"]
         failures = [row[f"{each}_failure"] for each in judged]
-        failed = next((each for each in failures if each is not None), None)
+        failed = next((failure for failure in failures if failure is not None), None)
         reason = _why_gone(windows.get(key), row["content_hash"])
         if reason is None and failed is not None:
             reason = f"a judge could not score it: {failed}"

@@ -44,14 +44,14 @@ def write_judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
 
 def change_rows(found: list[JudgeChange]) -> pl.DataFrame:
     """Return JUDGE_CHANGES."""
-    rows = pl.DataFrame([each.row for each in found], JUDGE_CHANGES.schema, orient="row")
+    rows = pl.DataFrame([change.row for change in found], JUDGE_CHANGES.schema, orient="row")
     return rows.sort(JUDGE_CHANGES.order)
 
 
 def anchor_rows(found: list[JudgeChange]) -> pl.DataFrame:
     """Return JUDGE_ANCHORS; a change that happened twice has its anchors once."""
     empty = pl.DataFrame(schema=JUDGE_ANCHORS.schema)
-    rows = pl.concat([empty, *(each.anchors for each in found)])
+    rows = pl.concat([empty, *(change.anchors for change in found)])
     return rows.unique(JUDGE_ANCHORS.key).sort(JUDGE_ANCHORS.order)
 
 
@@ -63,7 +63,7 @@ def judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
         LedgerError: The ledger cannot be used.
     """
     history = read_history(stores, now)
-    return [measure(stores, history, each, now) for each in history.changes]
+    return [measure(stores, history, change, now) for change in history.changes]
 
 
 def measure(stores: Stores, history: JudgeHistory, change: Change, now: datetime) -> JudgeChange:
@@ -101,7 +101,7 @@ def measure(stores: Stores, history: JudgeHistory, change: Change, now: datetime
         "cost_usd": _cost(anchors),
         "computed_at": now,
     }
-    means = pl.concat([period_means(each, dates[1][0]) for each in (before, after)])
+    means = pl.concat([period_means(frame, dates[1][0]) for frame in (before, after)])
     return JudgeChange(change, row, _rows(anchors), means)
 
 

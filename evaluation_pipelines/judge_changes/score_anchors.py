@@ -67,7 +67,7 @@ class AnchorReport:
         """Why the run did not finish, each reason once."""
         judged = self.judged
         reasons = [self.refusal, judged.stop_reason, *judged.explanations.values(), *judged.failed]
-        return [each for each in dict.fromkeys(reasons) if each]
+        return [reason for reason in dict.fromkeys(reasons) if reason]
 
 
 @dataclass(slots=True)
@@ -143,8 +143,8 @@ class AnchorRun:
             can_score[side] |= bool(steps[side].totals)
         if most is not None:
             self._note_refusal(steps, can_score)
-        has_ended = any(each.totals or each.failed for each in steps.values())
-        is_stopped = any(each.stop_reason or each.deferred for each in steps.values())
+        has_ended = any(step.totals or step.failed for step in steps.values())
+        is_stopped = any(step.stop_reason or step.deferred for step in steps.values())
         return all(can_score.values()) and has_ended and not is_stopped
 
     def _score(self, hold: Hold, candidates: list[Candidate], budget: Budget) -> JudgeReport:
@@ -169,9 +169,9 @@ class AnchorRun:
     ) -> list[Candidate]:
         """Return anchors to be scored by a judge, those in progress first."""
         begun = {
-            tuple(getattr(each, name) for name in CONTENT_KEY): each
-            for each in ScoreStore(self.stores.ledger, ANCHOR_SCORES).open_scores()
-            if judge == Judge(*(getattr(each, name) for name in JUDGE))
+            tuple(getattr(score, name) for name in CONTENT_KEY): score
+            for score in ScoreStore(self.stores.ledger, ANCHOR_SCORES).open_scores()
+            if judge == Judge(*(getattr(score, name) for name in JUDGE))
         }
         keys = sorted(anchors.select(CONTENT_KEY).iter_rows(), key=lambda key: key not in begun)
         return [Candidate(windows[key[:2]], plan, None, begun.get(key)) for key in keys]
@@ -221,7 +221,7 @@ def estimate_cost(
         price = None if usage is None else pricing.cost_usd(usage)
         calls += left
         costs.append(None if price is None else left * price)
-    known = [each for each in costs if each is not None]
+    known = [cost for cost in costs if cost is not None]
     return number, calls, sum(known) if len(known) == len(costs) else None
 
 
@@ -233,6 +233,6 @@ def _call_usage(scores: pl.DataFrame) -> Usage | None:
     known = scores.drop_nulls([*_TOKENS, "sample_totals"])
     if known.is_empty():
         return None
-    calls = sum(len(json.loads(each)) + 1 for each in known["sample_totals"])
+    calls = sum(len(json.loads(total)) + 1 for total in known["sample_totals"])
     sums = known.select(pl.col(_TOKENS).sum()).row(0)
     return Usage(*(round(each / calls) for each in sums))

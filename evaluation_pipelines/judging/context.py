@@ -312,7 +312,7 @@ class RunContext:
     @property
     def requests_sent(self) -> int:
         """Number of requests that all clients have sent."""
-        return sum(each.requests_sent for each in self._clients.values())
+        return sum(client.requests_sent for client in self._clients.values())
 
     def worst_case_usd(self, model: str, *calls: PlannedCall) -> float | None:
         """Return the most that calls of a model can cost; ``None`` if its price is unknown."""

@@ -106,17 +106,19 @@ class DueSessions:
     @property
     def days(self) -> set[date]:
         """Dates on which a run has something to do."""
-        due = {each.window.session_date for each in self.candidates}
+        due = {candidate.window.session_date for candidate in self.candidates}
         return due | {score.session_date for score, _ in self.discarded}
 
     def requested(self) -> "DueSessions":
         """Return the selection with the unfinished scorings alone, such as those of requests."""
-        unfinished = [each for each in self.candidates if each.unfinished is not None]
+        unfinished = [
+            candidate for candidate in self.candidates if candidate.unfinished is not None
+        ]
         return replace(self, candidates=unfinished)
 
     def without_requests(self) -> "DueSessions":
         """Return the selection without what people ask for, which every judge serves first."""
-        own = [each for each in self.candidates if not each.is_request]
+        own = [candidate for candidate in self.candidates if not candidate.is_request]
         discarded = [each for each in self.discarded if not each[0].is_request]
         return replace(self, candidates=own, discarded=discarded)
 
@@ -138,8 +140,8 @@ def find_due_in_lake(
     """
     days = set(stores.lake.partitions(AGENT_SESSIONS))
     if since is not None:
-        unfinished = {each.session_date for each in ScoreStore(stores.ledger).open_scores()}
-        days = {each for each in days if each >= since} | unfinished
+        unfinished = {score.session_date for score in ScoreStore(stores.ledger).open_scores()}
+        days = {day for day in days if day >= since} | unfinished
     requestable = sorted(filter(is_requestable, days))
     return find_due(stores, load_plans(stores, now), requestable, now, NIGHTLY)
 
@@ -183,12 +185,12 @@ def find_due(
         if plan is not None and found_state.state == "due":
             due.append(Candidate(window, plan, len(scores)))
     unfinished = [
-        each
-        for each in ScoreStore(stores.ledger).open_scores()
-        if each.session_date in days
-        and each.session_date not in found.unreadable
-        and (each.organization_id, each.session_key) not in faults
-        and each.status == "pending"
+        score
+        for score in ScoreStore(stores.ledger).open_scores()
+        if score.session_date in days
+        and score.session_date not in found.unreadable
+        and (score.organization_id, score.session_key) not in faults
+        and score.status == "pending"
     ]
     is_regular = not plans.overrides.select_profile_or_model
     _resume_or_discard(unfinished, windows, planned, found, is_regular=is_regular)

@@ -137,7 +137,9 @@ class Plans:
                 f"with the label {label}: {best.id} ({best.method}) scores them; change that "
                 "profile, for example to the method hybrid, or disable it"
             )
-        if {each.id for each in best.judged}.isdisjoint(each.id for each in plan.criteria):
+        if {criterion.id for criterion in best.judged}.isdisjoint(
+            criterion.id for criterion in plan.criteria
+        ):
             return (
                 f"with the label {label}: the rubric {plan.rubric.name} has no criterion of "
                 f"{best.id}; write a profile of the method hybrid with this rubric"
@@ -148,7 +150,7 @@ class Plans:
         self, windows: Collection[Window], cards: pl.DataFrame
     ) -> list[tuple[WindowKey, PlanKey | None]]:
         versions = self._versions(windows, cards)
-        return [(window_key(each), self._place(each, versions)) for each in windows]
+        return [(window_key(window), self._place(window, versions)) for window in windows]
 
     def _place(
         self, window: Window, versions: Mapping[tuple[str, str, str], int]
@@ -164,7 +166,7 @@ class Plans:
     ) -> dict[tuple[str, str, str], int]:
         """Return the version that applies by (organization_id, session_key, profile_id)."""
         names = _MATCHED.names()
-        rows = [tuple(getattr(each, name) for name in names) for each in windows]
+        rows = [tuple(getattr(window, name) for name in names) for window in windows]
         sessions = pl.DataFrame(rows, schema=_MATCHED, orient="row")
         assigned = assign(sessions, self.registry, cards)
         return {(row[0], row[1], row[2]): row[3] for row in assigned.iter_rows()}
@@ -187,16 +189,19 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
         )
     RubricTexts(stores.ledger).keep(rubrics.usable.values(), now)
     registry = sync_profiles(stores, now).registry
-    judged = [each for each in registry.versions if each.profile.method != "heuristic"]
-    names = {DEFAULT_PROFILE, *(each.profile.id for each in judged)}
+    judged = [version for version in registry.versions if version.profile.method != "heuristic"]
+    names = {DEFAULT_PROFILE, *(registered.profile.id for registered in judged)}
     if overrides.profile not in {None, *names}:
         raise JudgeNotReadyError(
             f"no judge profile is named {overrides.profile}. Use one of: {', '.join(sorted(names))}"
         )
     of_settings = partial(_default_plan, settings, rubrics, model, overrides)
-    defaults = [each.key for each in judged if is_default(each)] or [(DEFAULT_PROFILE, 1)]
+    defaults = [registered.key for registered in judged if is_default(registered)] or [
+        (DEFAULT_PROFILE, 1)
+    ]
     makers: dict[PlanKey, Callable[[], JudgePlan]] = {
-        each.key: partial(_profile_plan, each.profile, rubrics, model, overrides) for each in judged
+        registered.key: partial(_profile_plan, registered.profile, rubrics, model, overrides)
+        for registered in judged
     }
     makers |= {key: partial(of_settings, key[1]) for key in defaults}
     plans, faults = dict[PlanKey, JudgePlan](), dict[PlanKey, str]()
@@ -258,16 +263,16 @@ def _profile_plan(
 
 def judged_criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriterion, ...]:
     """Return the judged criteria of a profile with points of 100 by their weights."""
-    described = {each.id: each.description for each in rubric.criteria}
+    described = {criterion.id: criterion.description for criterion in rubric.criteria}
     points = profile.judge_points
     return tuple(
         RubricCriterion(
-            each.id,
-            each.name or each.id.replace("_", " ").capitalize(),
-            each.description or described.get(each.id, ""),
-            points[each.id],
+            criterion.id,
+            criterion.name or criterion.id.replace("_", " ").capitalize(),
+            criterion.description or described.get(criterion.id, ""),
+            points[criterion.id],
         )
-        for each in profile.judged
+        for criterion in profile.judged
     )
 
 
@@ -277,7 +282,7 @@ def _override(setup: JudgeSetup, overrides: PlanOverrides) -> JudgeSetup:
         "samples": overrides.samples,
         "sample_rate": overrides.sample_rate,
     }
-    return replace(setup, **{name: each for name, each in values.items() if each is not None})
+    return replace(setup, **{name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +301,10 @@ class CurrentRubrics:
 
     def prompt_hash(self, label: str) -> str | None:
         """Return the hash for sessions with a label; ``None`` if their rubric cannot be used."""
-        of_settings = [each.profile for each in self.profiles if is_default(each)]
-        judged = [each for each in ranked(self.profiles, label) if each.method != "heuristic"]
+        of_settings = [profile.profile for profile in self.profiles if is_default(profile)]
+        judged = [
+            profile for profile in ranked(self.profiles, label) if profile.method != "heuristic"
+        ]
         has_own = bool(judged) and judged[0] not in of_settings
         return self.prompt_hashes.get((judged[0].rubric or "") if has_own else self.default)
 
@@ -330,7 +337,7 @@ def labels(stores: Stores, scores: Collection[Score]) -> dict[WindowKey, str]:
     Raises:
         LakeError: A file cannot be read.
     """
-    keys, days = {each.session_key for each in scores}, {each.session_date for each in scores}
+    keys, days = {score.session_key for score in scores}, {score.session_date for score in scores}
     is_scored = pl.col("session_key").is_in(sorted(keys))
     columns = [*SESSION_KEY, "classification_label"]
     rows = stores.lake.read(AGENT_SESSIONS, sorted(days), columns, is_scored)

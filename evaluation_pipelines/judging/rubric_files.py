@@ -124,7 +124,7 @@ def load_rubrics(extra_folder: Path | None) -> Mapping[str, Rubric]:
 def _folders(parent: Path) -> list[Path]:
     try:
         return sorted(
-            each for each in parent.iterdir() if each.is_dir() and not each.name.startswith(".")
+            path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")
         )
     except OSError as error:
         raise RubricError(f"{parent}: the rubric folder cannot be read: {error}") from error
@@ -170,14 +170,14 @@ def _parsed(path: Path, text: str) -> tuple[RubricCriterion, ...]:
         raise RubricError(f"{path}: is not valid YAML: {error}") from error
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in each['loc']) or 'the file'}: {each['msg']}"
-            for each in error.errors()
+            f"{'.'.join(str(part) for part in details['loc']) or 'the file'}: {details['msg']}"
+            for details in error.errors()
         )
         raise RubricError(
             f"{path}: must be a list of criteria with id, name, description, points: {faults}"
         ) from error
     return tuple(
-        RubricCriterion(each.id, each.name, each.description, each.points) for each in entries
+        RubricCriterion(entry.id, entry.name, entry.description, entry.points) for entry in entries
     )
 
 

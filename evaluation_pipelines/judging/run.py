@@ -123,8 +123,8 @@ def judge_by(
                 async with lane.serving():
                     await work(runner)
             finally:
-                for each in lane.reports.values():
-                    run.served.add(each)
+                for judge_report in lane.reports.values():
+                    run.served.add(judge_report)
                 report.calls += context.requests_sent
 
     try:
@@ -178,7 +178,7 @@ def judge_in_turns(
         if not has_let_go:
             return
         time.sleep(LET_GO_S)
-        if any(each.name == JUDGE for each in holders(ledger)):
+        if any(holder.name == JUDGE for holder in holders(ledger)):
             let_go_for.clear()
         patience_s = max(patience_s, _OTHER_JUDGE_S)
 
@@ -305,15 +305,15 @@ class JudgeRun:
         """Return an empty report that knows which scores of batches will count."""
         report = JudgeReport(excluded_flags=self.stores.settings.judge_exclude_flagged)
         waiting = [
-            each
-            for each in ScoreStore(self.stores.ledger).open_scores()
-            if each.batch_id is not None
+            open_score
+            for open_score in ScoreStore(self.stores.ledger).open_scores()
+            if open_score.batch_id is not None
         ]
         with suppress(LakeError):  # what the judge has said is collected in any case
             found = labels(self.stores, waiting)
-            for each in waiting:
-                key = each.organization_id, each.session_key
-                version = each.judge_profile_id, each.judge_profile_version
+            for score in waiting:
+                key = score.organization_id, score.session_key
+                version = score.judge_profile_id, score.judge_profile_version
                 plan = self.plans.by_version.get(version)
                 if key in found and plan is not None:
                     report.why_not_counted[key] = self.plans.why_not_counted(found[key], plan)
@@ -332,9 +332,9 @@ class JudgeRun:
         report.states, report.unreadable = found.states, found.unreadable
         report.faults = found.faults
         report.excluded_flags = settings.judge_exclude_flagged
-        for each in found.candidates:
-            why = self.plans.why_not_counted(each.window.classification_label, each.plan)
-            report.why_not_counted[window_key(each.window)] = why
+        for candidate in found.candidates:
+            why = self.plans.why_not_counted(candidate.window.classification_label, candidate.plan)
+            report.why_not_counted[window_key(candidate.window)] = why
         report.outdated = found.outdated
         report.candidates = report.handled + len(found.candidates)
         self._fail_discarded(found, hold)
@@ -348,11 +348,14 @@ class JudgeRun:
         By force it would be due for ever.
         """
         left = []
-        for each in found.candidates:
-            key = window_key(each.window), each.plan.setup.profile_id
-            is_begun = each.unfinished is not None
-            if is_begun or self._known.setdefault(key, each.known_scorings) == each.known_scorings:
-                left.append(each)
+        for candidate in found.candidates:
+            key = window_key(candidate.window), candidate.plan.setup.profile_id
+            is_begun = candidate.unfinished is not None
+            if (
+                is_begun
+                or self._known.setdefault(key, candidate.known_scorings) == candidate.known_scorings
+            ):
+                left.append(candidate)
         return replace(found, candidates=left)
 
     def _judge_all(self, candidates: Sequence[Candidate], hold: Hold, budget: Budget) -> None:

@@ -92,7 +92,7 @@ class Runner:
         what = "judging sessions" if self.files is None else "writing requests"
         self.progress.begin(what, len(candidates))
         before = self.report.handled
-        self._requests = {each.score_id() for each in candidates if each.is_request}
+        self._requests = {candidate.score_id() for candidate in candidates if candidate.is_request}
         context = self.context
         concurrency = context.settings.judge_concurrency
         # Twice the number of concurrent calls: when all replies arrive together, scorings are ended
@@ -200,7 +200,7 @@ class Runner:
                 self.report,
                 self.blame,
                 booked_usd=now_usd,
-                planned_turns=frozenset(each.turn for each in open_requests),
+                planned_turns=frozenset(request.turn for request in open_requests),
             )
             await self._run_scoring(scoring)
         except NOT_OURS:
@@ -309,11 +309,11 @@ class Runner:
         """
         ledger = self.context.ledger
         fail = partial(ledger.store.fail, is_left=True)
-        for each in guilty:
-            failure = Failure(each.reason, each.retriable)
+        for suspect in guilty:
+            failure = Failure(suspect.reason, suspect.retriable)
             try:
                 now = self.context.clock()
-                ended = await ledger.run(fail, each.score_id, failure, now)
+                ended = await ledger.run(fail, suspect.score_id, failure, now)
                 self.report.count_ended(ended)
             except NOT_OURS:
                 self.report.taken_by_another_run += 1
@@ -330,8 +330,8 @@ class Runner:
         is_down = self._stop_kind == LeftOpenReason.ENDPOINT_DOWN
         failed, due = self.blame.settle(is_endpoint_down=is_down)
         await self.fail_sessions([*self.blame.take_guilty(), *failed])
-        for each in due:
-            await self._leave_to_another_run(each)
+        for suspect in due:
+            await self._leave_to_another_run(suspect)
 
     async def _create_or_claim(
         self, prompt: PromptInput, money: DayReservation | None, batch_id: str | None

@@ -212,12 +212,12 @@ def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score |
     """Return the newest scoring that is open or of the current content and profile version."""
     setup = plan.setup
     current = [
-        each
-        for each in of_profile
-        if (each.is_open and each.judge_model == setup.model)
+        score
+        for score in of_profile
+        if (score.is_open and score.judge_model == setup.model)
         or (
-            each.content_hash == window.content_hash
-            and each.judge_profile_version == setup.profile_version
+            score.content_hash == window.content_hash
+            and score.judge_profile_version == setup.profile_version
         )
     ]
     return current[-1] if current else None
@@ -349,9 +349,9 @@ class RequestLane:
                 except LedgerError as error:  # the run may go on, and so do the requests
                     LOG.warning("requests are not read, and are read again: %s", error)
                     found, failed = [], error
-                for each in found:
-                    self._busy.add(each.score_id())
-                    tasks.create_task(self._judge(each))
+                for candidate in found:
+                    self._busy.add(candidate.score_id())
+                    tasks.create_task(self._judge(candidate))
                 if is_over.is_set() and not self._busy:
                     if failed is not None:
                         raise failed
@@ -369,10 +369,10 @@ class RequestLane:
         now, store = self.context.clock(), self.context.ledger.store
         left = {each for each, until_us in self._left_until_us.items() if to_us(now) < until_us}
         known = self._busy | left
-        asked = [each for each in store.requests(now) if each.score_id not in known]
+        asked = [request for request in store.requests(now) if request.score_id not in known]
         if not asked or len(self._busy) >= self.most:
             return []
-        days = sorted({each.session_date for each in asked})
+        days = sorted({score.session_date for score in asked})
         found = find_due(self.stores, self.plans, days, now, NIGHTLY)
         candidates = {each.score_id(): each for each in found.candidates if each.is_request}
         reasons = {score.score_id: why for score, why in (*found.discarded, *found.of_others)}

@@ -76,7 +76,7 @@ class PromptInput:
         Money for those that follow is reserved when their length is known.
         """
         requests = self.conversation.open_requests()
-        sent = [estimated_message_tokens(each.messages) for each in requests]
+        sent = [estimated_message_tokens(request.messages) for request in requests]
         return tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
 
 
@@ -104,16 +104,16 @@ async def produce_prompts(
     for start in range(0, len(candidates), _CHUNK):
         chunk = candidates[start : start + _CHUNK]
         events = await _read_chunk(lake, chunk, unreadable)
-        for each in chunk:
-            window = each.window
+        for candidate in chunk:
+            window = candidate.window
             if window.session_date in unreadable:
-                yield PromptFailure(each, "unreadable", unreadable[window.session_date])
+                yield PromptFailure(candidate, "unreadable", unreadable[window.session_date])
             elif window_key(window) not in events:
-                yield PromptFailure(each, "changed", "the session has continued since")
+                yield PromptFailure(candidate, "changed", "the session has continued since")
             elif _has_lost_texts(window, events[window_key(window)]):
-                yield PromptFailure(each, "changed", "its texts have expired since")
+                yield PromptFailure(candidate, "changed", "its texts have expired since")
             else:
-                yield await _prepare_in_thread(each, events.pop(window_key(window)), settings)
+                yield await _prepare_in_thread(candidate, events.pop(window_key(window)), settings)
 
 
 def _has_lost_texts(window: Window, events: pl.DataFrame) -> bool:
@@ -163,8 +163,8 @@ async def _read_chunk(
 ) -> dict[WindowKey, pl.DataFrame]:
     """Return the events of some windows; dates that cannot be read are added to ``unreadable``."""
     windows: dict[date, list[Window]] = {}
-    for each in chunk:
-        windows.setdefault(each.window.session_date, []).append(each.window)
+    for candidate in chunk:
+        windows.setdefault(candidate.window.session_date, []).append(candidate.window)
     events: dict[date, pl.DataFrame] = {}
     for day in sorted(windows):
         try:
@@ -182,7 +182,7 @@ def _split(
     """Return the events of each window; planning the SQL takes as long for one date as for all."""
     if not events:
         return {}
-    wanted = [each for day in events for each in windows[day]]
+    wanted = [window for day in events for window in windows[day]]
     try:
         return by_window(pl.concat(events.values()), wanted)
     except QueryError as error:
@@ -268,7 +268,7 @@ class SessionScoring:
                 await self.leave()
                 return LeftOpen(LeftOpenReason.YIELDED, why)
             requests = self.conversation.open_requests()
-            calls = [self._ask(each) for each in requests]
+            calls = [self._ask(judge_request) for judge_request in requests]
             # All calls are awaited: a reply that was paid for is kept even if another call fails.
             answers = await asyncio.gather(*calls, return_exceptions=True)
             problems = [
@@ -371,7 +371,7 @@ class SessionScoring:
         self.blame.note_reply(why_useless(answer.reply))
         if is_current:
             self.conversation = self.conversation.with_reply(turn, answer.reply)
-        asked = {each.turn for each in self.conversation.open_requests()}
+        asked = {request.turn for request in self.conversation.open_requests()}
         is_last = is_current and MISSING_TOOLS_TURN in asked
         next_phase: Phase | None = "identifying_missing_tools" if is_last else None
         # What the ledger has and the scoring does not need: calls in flight need theirs.
@@ -418,7 +418,7 @@ class SessionScoring:
             failure = Failure(outcome.reason, outcome.retriable)
             return await ledger.run(ledger.store.fail, score_id, failure, now, self.take_rest())
         estimated = self._has_estimates or any(
-            each.is_usage_estimated for each in self.score.turn_log
+            turn.is_usage_estimated for turn in self.score.turn_log
         )
         result = score_result(outcome, estimated_usage=estimated)
         return await ledger.run(ledger.store.complete, score_id, result, now, self.take_rest())

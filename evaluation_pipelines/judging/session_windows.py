@@ -92,7 +92,7 @@ def _windows(
     renamed = rows.with_columns(ended, excluded_by(rules or {})).drop(_extra_columns(rules))
     expired = expired_dates(stores.ledger)
     windows = (Window(**row) for row in renamed.rename(_COLUMNS).iter_rows(named=True))
-    return [_as_it_is_left(each, expired.get(each.session_date)) for each in windows]
+    return [_as_it_is_left(window, expired.get(window.session_date)) for window in windows]
 
 
 def _as_it_is_left(window: Window, expired: Expired | None) -> Window:
@@ -118,7 +118,7 @@ def read_session_events(lake: Lake, day: date, windows: Sequence[Window]) -> pl.
     Raises:
         LakeError: The file cannot be read.
     """
-    session_ids = sorted({each.session_id for each in windows})
+    session_ids = sorted({window.session_id for window in windows})
     return read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
 
 
@@ -138,7 +138,7 @@ def by_window(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey
     """
     positions = window_events(events)
     wanted = pl.DataFrame(
-        [[getattr(each, name) for name in _WINDOW] for each in windows],
+        [[getattr(window, name) for name in _WINDOW] for window in windows],
         {name: positions.schema[name] for name in _WINDOW},
         orient="row",
     )

@@ -95,7 +95,7 @@ class _Document(_Entry):
 
     @model_validator(mode="after")
     def _has_a_call(self) -> "_Document":
-        if not any(each.tool for each in self.steps.values()):
+        if not any(step.tool for step in self.steps.values()):
             raise ValueError("the steps have no tool call")
         return self
 
@@ -110,7 +110,7 @@ def load_labelled(folder: Path | None) -> list[LabelledSession]:
     sessions: list[LabelledSession] = []
     for path in (path for each in folders for path in _files(each)):
         loaded = _load(path)
-        if any(each.task == loaded[0].task for each in sessions):
+        if any(session.task == loaded[0].task for session in sessions):
             raise LabelledSessionsError(f"{path}: another file has the id {loaded[0].task} already")
         sessions += loaded
     return sessions
@@ -118,13 +118,15 @@ def load_labelled(folder: Path | None) -> list[LabelledSession]:
 
 def set_hash(sessions: Sequence[LabelledSession]) -> str:
     """Return the SHA-256 of a set of sessions: runs over the same set can be compared."""
-    parts = [repr((each.name, each.kind, each.severity, each.steps)) for each in sessions]
+    parts = [
+        repr((session.name, session.kind, session.severity, session.steps)) for session in sessions
+    ]
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
     try:
-        found = sorted(each for each in folder.iterdir() if each.suffix in {".yaml", ".yml"})
+        found = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"})
     except OSError as error:
         raise LabelledSessionsError(f"{folder}: the folder cannot be read: {error}") from error
     if not found:
@@ -142,8 +144,8 @@ def _load(path: Path) -> list[LabelledSession]:
         raise LabelledSessionsError(f"{path}: cannot be read as YAML: {error}") from error
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}"
-            for each in error.errors()
+            f"{'.'.join(map(str, details['loc'])) or 'the file'}: {details['msg']}"
+            for details in error.errors()
         )
         raise LabelledSessionsError(f"{path}: {faults}") from error
     except ValueError as error:
@@ -181,8 +183,8 @@ class ValidationRun:
         sessions, tokens = self.sessions, pl.col("input_tokens") + pl.col("output_tokens")
         spent = {"tokens": tokens, "cost_usd": pl.col("cost_usd")}
         known = [
-            pl.when(~each.is_null().any()).then(each.sum()).alias(name)
-            for name, each in spent.items()
+            pl.when(~expression.is_null().any()).then(expression.sum()).alias(name)
+            for name, expression in spent.items()
         ]
         names = ("judge_model", "rubric", "prompt_hash", "set_hash")
         return {
@@ -223,17 +225,18 @@ def validate(
     amounts = [each for each in (limits.max_run_usd, max_cost_usd) if each is not None]
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
-    by_name = {each.name: each for each in sessions}
+    by_name = {session.name: session for session in sessions}
     # On the current date: an old date could expire.
     windows = [
-        replace(each.window(), organization_id=run_id, session_date=now.date()) for each in sessions
+        replace(session.window(), organization_id=run_id, session_date=now.date())
+        for session in sessions
     ]
-    candidates = [Candidate(each, silent, None) for each in windows]
+    candidates = [Candidate(window, silent, None) for window in windows]
 
     async def prompts() -> AsyncIterator[PromptInput]:
-        for each in candidates:
-            events = by_name[each.window.session_key].events()
-            yield await asyncio.to_thread(prepare, each, events, stores.settings)
+        for candidate in candidates:
+            events = by_name[candidate.window.session_key].events()
+            yield await asyncio.to_thread(prepare, candidate, events, stores.settings)
 
     async def judge_all(runner: Runner) -> None:
         await runner.judge(candidates, prompts())
@@ -249,9 +252,9 @@ def validate(
             report.stop_reason = INTERRUPTED
         found = _judged(ledger, run_id, sessions, report)
         left = Failure("left by a validation that has ended", retriable=False)
-        for each in scores.open_scores():
-            if each.score_triggered_by == VALIDATION:
-                scores.fail(each.score_id, left, utc_now(), is_left=True)
+        for score in scores.open_scores():
+            if score.score_triggered_by == VALIDATION:
+                scores.fail(score.score_id, left, utc_now(), is_left=True)
     stop_reason = report.problem if found.height < len(sessions) else report.stop_reason
     judge = plan.setup.model, plan.rubric.name, plan.setup.prompt_hash
     ended = ValidationRun(*judge, set_hash(sessions), to_us(now), stop_reason, found)
@@ -268,9 +271,9 @@ def _judged(
         scores = [score_of(row) for row in connection.execute(query).mappings()]
     by_name = {each.session_key: each for each in scores}
     rows = [
-        _row(each, score, report.unanswered.get(score.score_id))
-        for each in sessions
-        if (score := by_name.get(each.name)) is not None
+        _row(session, score, report.unanswered.get(score.score_id))
+        for session in sessions
+        if (score := by_name.get(session.name)) is not None
         and (score.score_id in report.unanswered or not score.is_open)
     ]
     return pl.DataFrame(rows, JUDGED_SESSIONS, orient="row")
@@ -334,10 +337,10 @@ def validation_report(run: ValidationRun, ended: Sequence[ValidationRun]) -> dic
         ``others``: the newest run of each other model or rubric.
     """
     newest = {
-        (each.judge_model, each.rubric): each
-        for each in ended
-        if (each.set_hash, each.stop_reason) == (run.set_hash, None)
-        and each.started_at_us < run.started_at_us
+        (validation_run.judge_model, validation_run.rubric): validation_run
+        for validation_run in ended
+        if (validation_run.set_hash, validation_run.stop_reason) == (run.set_hash, None)
+        and validation_run.started_at_us < run.started_at_us
     }
     last = newest.pop((run.judge_model, run.rubric), None)
     change = mean_difference(run.sessions, (last.sessions if last else run.sessions.clear()))
@@ -356,11 +359,13 @@ def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
     These follow once more without an attack: what chance alone does to their totals.
     """
     worst = max(SEVERITIES.values())
-    flawed = [each for each in sessions if each.severity == worst and each.kind != METHODICAL]
-    severe = list({each.task: each for each in flawed}.values())
+    flawed = [
+        session for session in sessions if session.severity == worst and session.kind != METHODICAL
+    ]
+    severe = list({session.task: session for session in flawed}.values())
     attacked = [
-        severe[number % len(severe)].attacked(each.name, each.text)
-        for number, each in enumerate(ATTACKS)
+        severe[number % len(severe)].attacked(attack.name, attack.text)
+        for number, attack in enumerate(ATTACKS)
         if severe
     ]
-    return [*sessions, *attacked, *(each.again() for each in severe[: len(ATTACKS)])]
+    return [*sessions, *attacked, *(session.again() for session in severe[: len(ATTACKS)])]

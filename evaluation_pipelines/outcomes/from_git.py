@@ -99,7 +99,7 @@ def read_git(stores: Stores, now: datetime) -> GitReport:
         except GitError as error:
             report.refused.append(str(error))
     report.asked = commits["reference"].n_unique()
-    report.found = len({each for read in reads for each in read.answers})
+    report.found = len({answer for read in reads for answer in read.answers})
     report.inferred = commits.filter("inferred").height
     if reads:
         are_all = len(reads) == len(stores.settings.git_repositories)
@@ -233,11 +233,11 @@ def _inferred(
         made = repository.authored(str(branch), min(of_branch["started_at"].to_list()) - _EARLIER)
         for row in of_branch.iter_rows(named=True):
             fitting = [
-                each
-                for each in made
-                if each.author_email == row["user_email"].lower()
-                and row["started_at"] <= each.authored_at <= row["ended_at"]
-                and each.commit_id not in taken
+                commit
+                for commit in made
+                if commit.author_email == row["user_email"].lower()
+                and row["started_at"] <= commit.authored_at <= row["ended_at"]
+                and commit.commit_id not in taken
             ]
             if len(fitting) == 1:
                 candidates.append((row, fitting[0].commit_id, fitting[0].authored_at))
@@ -266,7 +266,7 @@ def _late(
     for row in commits.iter_rows(named=True):
         reference = row["reference"]
         answers, read_at, is_named = _agreed(row["repository"], reference, reads)
-        if not is_named and any(reference in each.unread for each in reads):
+        if not is_named and any(reference in read.unread for read in reads):
             continue
         commit = LateOutcome(
             *(row["organization_id"], row["session_id"], "commit", "git", read_at),
@@ -293,10 +293,10 @@ def _agreed(
 
     They are empty if repositories differ. Of several the one counts that the session names.
     """
-    having = [each for each in reads if reference in each.answers]
-    named = [each for each in having if repository and short_name(repository) in each.names]
+    having = [read for read in reads if reference in read.answers]
+    named = [read for read in having if repository and short_name(repository) in read.names]
     chosen = named if len(named) == 1 else having
-    read_at = min(each.known_until for each in chosen or reads)
-    answers = [each.answers[reference] for each in chosen]
-    agree = bool(answers) and all(each == answers[0] for each in answers)
+    read_at = min(read.known_until for read in chosen or reads)
+    answers = [read.answers[reference] for read in chosen]
+    agree = bool(answers) and all(answer == answers[0] for answer in answers)
     return (answers[0] if agree else {}), read_at, len(named) == 1

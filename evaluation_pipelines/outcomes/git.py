@@ -115,7 +115,7 @@ class Repository:
         """
         branch = self._default_branch()
         tip = self._git("rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}").strip()
-        commits = {each.commit_id: each for each in self._log(branch, since)}
+        commits = {commit.commit_id: commit for commit in self._log(branch, since)}
         is_shallow = self._git("rev-parse", "--is-shallow-repository").strip() != "false"
         return History(commits, tip, is_shallow, min(self._known_until(tip) or now, now))
 
@@ -168,7 +168,7 @@ class Repository:
     def authored(self, branch: str, since: datetime) -> list[FoundCommit]:
         """Return the commits of a branch since a time with their authors, if there is one."""
         refs = [f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"]
-        known = [each for each in refs if self._has(each)]
+        known = [ref for ref in refs if self._has(ref)]
         if not known:
             return []
         pretty = "--pretty=tformat:%H%x00%ae%x00%at"
@@ -227,7 +227,7 @@ class Repository:
             *("diff-tree", "-r", "--root", "--no-commit-id", "--numstat", "-z", "--no-renames"),
             *(*_PLAIN, commit_id, "--"),
         )
-        rows = (each.split("\t", 2) for each in listed.split("\0") if each)
+        rows = (word.split("\t", 2) for word in listed.split("\0") if word)
         return [path for added, _, path in rows if added not in ("-", "0")]
 
     def names_since(self, commit_id: str, state: str, paths: Sequence[str]) -> list[str]:
@@ -245,7 +245,7 @@ class Repository:
     def lines_of(self, commit: Commit, state: str, paths: Sequence[str]) -> int:
         """Return how many lines of a commit some files have at a later one, missing files 0."""
         listed = self._git("ls-tree", "-r", "-z", "--full-tree", state, "--", *paths)
-        entries = (each.partition("\t") for each in listed.split("\0") if each)
+        entries = (word.partition("\t") for word in listed.split("\0") if word)
         files = [path for about, _, path in entries if " blob " in about]
         old = [f"^{parent}" for parent in commit.parents]
         count = re.compile(rf"^{commit.commit_id} \d+ \d+ (\d+)$", re.MULTILINE)

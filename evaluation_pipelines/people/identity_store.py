@@ -228,7 +228,7 @@ def hidden_columns(view: PeopleView) -> frozenset[str]:
     """Return the columns of events and sessions that a report must not show."""
     hidden = {"person": (), "team": ("person",), "off": ("person", "team")}[view]
     columns = (*AGENT_EVENTS.columns, *AGENT_SESSIONS.columns)
-    return frozenset(each.name for each in columns if each.people in hidden)
+    return frozenset(column.name for column in columns if column.people in hidden)
 
 
 def hidden_attributes(view: PeopleView) -> frozenset[str]:

@@ -30,7 +30,9 @@ class ProfileStore:
             known = _registry(connection)
         if self._as_of is None:
             return known
-        return Registry.of(each for each in known.versions if each.registered_at <= self._as_of)
+        return Registry.of(
+            version for version in known.versions if version.registered_at <= self._as_of
+        )
 
     def register(
         self,
@@ -64,9 +66,9 @@ class ProfileStore:
         """Register profiles as :meth:`register` does, all or none; return what was stored."""
         stored = list[Registered]()
         with writing(self._engine) as connection:
-            for each in versions:
+            for version in versions:
                 changed = _registry(connection).admit(
-                    each.profile, now, rescore_history=rescore_history, origin=each.origin
+                    version.profile, now, rescore_history=rescore_history, origin=version.origin
                 )
                 if changed is not None:
                     _store(connection, changed)

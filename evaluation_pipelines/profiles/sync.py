@@ -48,7 +48,10 @@ def read_profiles(folder: Path) -> ProfileFiles:
     custom, faults = _read_folder(folder)
     shipped, shipped_faults = _read_folder(SHIPPED)
     replaced = {profile.id for _, profile in custom}
-    profiles = [*custom, *((path, each) for path, each in shipped if each.id not in replaced)]
+    profiles = [
+        *custom,
+        *((path, profile) for path, profile in shipped if profile.id not in replaced),
+    ]
     profiles.sort(key=lambda each: (each[1].id, each[1].version))
     return ProfileFiles(tuple(profiles), (*faults, *shipped_faults))
 
@@ -72,7 +75,7 @@ def _parsed(text: bytes, path: Path) -> JudgeProfile:
     try:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(text, Loader=_LOADER)
-        has_aliases = any(isinstance(each, yaml.AliasEvent) for each in events)
+        has_aliases = any(isinstance(event, yaml.AliasEvent) for event in events)
         root = None if has_aliases else yaml.compose(text, Loader=_LOADER)
         values = None if has_aliases else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -232,7 +235,7 @@ def sync_profiles(stores: Stores, now: datetime) -> Synced:
     """
     known = ProfileStore(stores.ledger).registry()
     synced = preview_sync(stores.settings, known, now)
-    changed = [each for each in synced.registry.versions if each not in known.versions]
+    changed = [version for version in synced.registry.versions if version not in known.versions]
     if changed:
         # Before the first profiles no session had one.
         labels = concerned_labels(known, synced.registry) if known.versions else set()
@@ -263,7 +266,7 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
 
 
 def _is_of_program(registry: Registry, profile: JudgeProfile) -> bool:
-    return any(each.origin == "api" for each in registry.history(profile.id)[-1:])
+    return any(registered.origin == "api" for registered in registry.history(profile.id)[-1:])
 
 
 def _switched(settings: Settings, registry: Registry, profile: JudgeProfile) -> JudgeProfile:
@@ -277,17 +280,23 @@ def _switched(settings: Settings, registry: Registry, profile: JudgeProfile) -> 
     if settings.judge_model is not None:
         given = {"samples": settings.judge_samples, "sample_rate": settings.judge_sample_rate}
         return profile.model_copy(update={"enabled": True, **given})
-    known = [each.profile for each in registry.history(profile.id) if each.origin == "shipped"]
-    kept = {name: getattr(each, name) for each in known[-1:] for name in _SWITCHED}
+    known = [
+        registered.profile
+        for registered in registry.history(profile.id)
+        if registered.origin == "shipped"
+    ]
+    kept = {
+        name: getattr(judge_profile, name) for judge_profile in known[-1:] for name in _SWITCHED
+    }
     return profile.model_copy(update=kept)
 
 
 def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
-    for each in registry.newest():
-        is_of_file = each.origin != "api" and each.profile.enabled
-        if is_of_file and each.profile.id not in present:
-            off = each.profile.model_copy(update={"enabled": False})
-            registry = registry.with_version(replace(each, profile=off))
+    for registered in registry.newest():
+        is_of_file = registered.origin != "api" and registered.profile.enabled
+        if is_of_file and registered.profile.id not in present:
+            off = registered.profile.model_copy(update={"enabled": False})
+            registry = registry.with_version(replace(registered, profile=off))
     return registry
 
 
@@ -298,13 +307,13 @@ def concerned_labels(before: Registry, after: Registry) -> set[str]:
     quality risk threshold applies to all sessions immediately.
     """
     old, new = before.newest(), after.newest()
-    listed = (each.profile.match_labels for each in (*old, *new))
+    listed = (registered.profile.match_labels for registered in (*old, *new))
     labels = {label for labels in listed for label in (*labels, ANY_LABEL)}
     return {label for label in labels if _ranking(old, label) != _ranking(new, label)}
 
 
 def _ranking(profiles: Sequence[Registered], label: str) -> list[tuple[str, float]]:
-    return [(each.id, each.quality_risk_fraction) for each in ranked(profiles, label)]
+    return [(profile.id, profile.quality_risk_fraction) for profile in ranked(profiles, label)]
 
 
 def _dates_with(stores: Stores, labels: Collection[str]) -> list[date]:

@@ -61,7 +61,7 @@ def agent_changes(lake: Lake, asked: AgentTimes) -> AgentChanges:
         LakeError: A file cannot be read.
     """
     found = changes_by(scored_runs(lake, asked), AGENT, asked.choices)
-    return {(owner, name): each for (owner, name), each in found.items()}
+    return {(owner, name): after for (owner, name), after in found.items()}
 
 
 def scored_runs(lake: Lake, asked: AgentTimes) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def on_one_scale(runs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
         session_date=day, effective_100="score", automatic_judge_model="judge_model"
     )
     scaled, turns = on_newest_scale(rows, changes)
-    cuts = [each.changed_on for each in turns if each.shift is None]
+    cuts = [turn.changed_on for turn in turns if turn.shift is None]
     eras: Sequence[pl.Expr] = [(day >= cut).cast(pl.Int64) for cut in cuts]
     is_judged = pl.col("judge_model").is_not_null()
     era = pl.when(is_judged).then(pl.sum_horizontal(pl.lit(0), *eras)).otherwise(0)

@@ -133,9 +133,9 @@ def publish(
         size = file.stat().st_size
         _swap(link, file)
     except (OSError, LockLostError, duckdb.Error) as error:
-        for each in (file, file.with_name(f"{file.name}.wal")):
+        for path in (file, file.with_name(f"{file.name}.wal")):
             with suppress(OSError):
-                each.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
         raise AnalyticsError(
             f"{link} was not published: {error}. Fix the cause and publish again. "
             "The previous database is still there."
@@ -154,7 +154,7 @@ def _build(
             _create(database, source)
             table, is_view = source.table, not source.copied
             comment = f"{table.grain}; key: {', '.join(table.key)}"
-            more = [each.described for each in source.more]
+            more = [column.described for column in source.more]
             _describe(database, table.name, comment, [*table.columns, *more], is_view=is_view)
             if not is_view:
                 rows[table.name] = database.table(table.name).shape[0]
@@ -211,7 +211,7 @@ def _create(database: duckdb.DuckDBPyConnection, source: Source) -> None:
         order = f" order by {', '.join(table.order)}" if source.copied else ""
         if found:
             # Names are our own, paths are quoted and their pattern characters escaped.
-            files = ", ".join(_quoted(glob.escape(each)) for each in found.addresses)
+            files = ", ".join(_quoted(glob.escape(address)) for address in found.addresses)
             rows += (
                 f" union all by name select * from read_parquet([{files}], "  # noqa: S608
                 "union_by_name = true, hive_partitioning = false)"
@@ -222,8 +222,8 @@ def _create(database: duckdb.DuckDBPyConnection, source: Source) -> None:
 
 def _columns(source: Source) -> Iterator[str]:
     """Yield the expressions of all columns."""
-    for each in source.table.columns:
-        yield _column(source, each.name)
+    for column in source.table.columns:
+        yield _column(source, column.name)
     for more in source.more:
         yield f'map_from_entries({more.map})[{_quoted(more.key)}] as "{more.name}"'
 
@@ -233,7 +233,7 @@ def _column(source: Source, name: str) -> str:
     if name in source.as_map:
         return f"map_from_entries({name}) as {name}"
     if name in source.nulls:
-        nulls = ", ".join(f"{each} := cast(null as varchar)" for each in source.nulls[name])
+        nulls = ", ".join(f"{null} := cast(null as varchar)" for null in source.nulls[name])
         return f"list_transform({name}, lambda each: struct_update(each, {nulls})) as {name}"
     return name
 
@@ -241,7 +241,7 @@ def _column(source: Source, name: str) -> str:
 def _nothing(table: Table) -> str:
     """Return a query with a table's columns and no rows."""
     columns = ", ".join(
-        f"cast(null as {_sql_type(each.dtype)}) as {each.name}" for each in table.columns
+        f"cast(null as {_sql_type(column.dtype)}) as {column.name}" for column in table.columns
     )
     return f"select {columns} where false"
 
@@ -272,9 +272,9 @@ def _describe(
 ) -> None:
     kind = "view" if is_view else "table"
     database.execute(f"comment on {kind} {name} is {_quoted(description)}")
-    for each in columns:
-        comment = _quoted(each.description)
-        database.execute(f'comment on column {name}."{each.name}" is {comment}')
+    for column in columns:
+        comment = _quoted(column.description)
+        database.execute(f'comment on column {name}."{column.name}" is {comment}')
 
 
 def _quoted(text: str) -> str:

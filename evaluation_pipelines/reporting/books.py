@@ -113,8 +113,8 @@ class ComparedTables:
                 names = AGENT_EVENTS.schema.names()
                 rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
             landed = {
-                day: put_together(each)
-                for day, each in rows_by_date(with_organizations(rows), days).items()
+                day: put_together(row)
+                for day, row in rows_by_date(with_organizations(rows), days).items()
             }
             columns = [*EVENT_COLUMNS, "subagent_session_id"]
             for day, events in _by_date(lake.of(shard), AGENT_EVENTS, days, columns).items():
@@ -197,13 +197,13 @@ def _unattributed(
 def _outside(stores: Stores, now: datetime) -> Unattributed:
     first, last = stores.settings.start_date, now.date()
     dates = [
-        each
-        for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
-        if not first <= each.session_date <= last
+        part_date
+        for part_date in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
+        if not first <= part_date.session_date <= last
     ]
-    named = ", ".join(f"{each.session_date}" for each in dates)
+    named = ", ".join(f"{part_date.session_date}" for part_date in dates)
     return Unattributed(
-        sum(each.rows for each in dates),
+        sum(part_date.rows for part_date in dates),
         "events under days outside the partitions' range",
         f"of all telemetry. Kept, and built by hand only: {named}" if dates else "of all telemetry",
     )
@@ -321,7 +321,7 @@ def _with_due(counts: Counts, waiting: QueuedDate | None) -> Counts:
     # What a date that was given up waits for is never built: that is no balance.
     if waiting is None or waiting.parked:
         return counts
-    known = {key: each for key, each in counts.examples.items() if key != EVERY_EVENT}
+    known = {key: example for key, example in counts.examples.items() if key != EVERY_EVENT}
     return Counts(counts.numbers + Counter(ahead=counts.numbers["not_kept"]), known)
 
 
@@ -347,7 +347,7 @@ def _book_sessions(
             present = evaluated.join(
                 tables[day].windows, on=CONTENT_KEY, how="semi", maintain_order="left"
             )
-            of_day = (each for each in windows if each.session_date == day)
+            of_day = (window for window in windows if window.session_date == day)
             booked = _bookings(of_day, present, judged[day], why_due)
             frames[day].append(book_rows(present, booked, scorings[day]))
     return {day: pl.concat(of_day) for day, of_day in frames.items()}
@@ -355,8 +355,8 @@ def _book_sessions(
 
 def _scorings(stores: Stores, day: date) -> pl.DataFrame:
     rows = [
-        (each.organization_id, each.session_key, each.scorings, each.cost_usd)
-        for each in ScoreStore(stores.ledger).by_window(day)
+        (scorings.organization_id, scorings.session_key, scorings.scorings, scorings.cost_usd)
+        for scorings in ScoreStore(stores.ledger).by_window(day)
     ]
     return pl.DataFrame(rows, schema=SCORINGS, orient="row")
 

@@ -46,7 +46,7 @@ def list_reports(files: Store) -> list[str]:
     Raises:
         OSError: They cannot be listed.
     """
-    found = (each.path for each in files.list(""))
+    found = (file.path for file in files.list(""))
     return [each for each in found if "/" not in each and each.endswith((".html", ".md"))]
 
 

@@ -133,7 +133,7 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
     published = publish(link, sources, derived, now, group_id, note)
     with suppress(LockLostError):  # the new database is there; the next publish sweeps
         hold.check()
-        sweep_orphans(stores, [each.table for each in sources], None, now)
+        sweep_orphans(stores, [source.table for source in sources], None, now)
     return published
 
 
@@ -141,8 +141,8 @@ def _sources(stores: Stores, now: datetime, *, texts: bool) -> list[Source]:
     lake, settings = stores.lake, stores.settings
     hidden = hidden_columns(settings.people_view)
     more = tuple(
-        KeyColumn(column_of(each), "session_attributes", each)
-        for each in settings.session_attributes
+        KeyColumn(column_of(attribute), "session_attributes", attribute)
+        for attribute in settings.session_attributes
     )
     maps = ("tool_mix", "session_attributes")
     # The current relation of sessions; nothing is withheld from analysts.
@@ -157,15 +157,15 @@ def _sources(stores: Stores, now: datetime, *, texts: bool) -> list[Source]:
         _files(lake, SESSION_OUTCOMES),
         Source(RANKED_PERFORMANCE, ranked.sort(RANKED_PERFORMANCE.order)),
         _files(lake, JUDGE_SCORES),
-        *(_whole(lake, each) for each in (MISSING_TOOLS, JUDGE_CHANGES, JUDGE_ANCHORS)),
+        *(_whole(lake, table) for table in (MISSING_TOOLS, JUDGE_CHANGES, JUDGE_ANCHORS)),
         _whole(lake, OUTCOME_PREDICTIONS),
         _files(lake, SCORECARDS, as_map=("criteria_scores",)),
         _files(lake, SESSION_EVALUATIONS),
         _files(lake, EVALUATION_BOOKS),
         Source(OVERRIDES, overrides_with_states(stores)),
         _whole(lake, MASQUE_LIFT),
-        *(Source(each, lake.read_whole(each)) for each in _COMPARED),
-        *(_whole(lake, each) for each in (REPUTATION_SCORES, AGENT_SCORES, EXTERNAL_SIGNALS)),
+        *(Source(table, lake.read_whole(table)) for table in _COMPARED),
+        *(_whole(lake, table) for table in (REPUTATION_SCORES, AGENT_SCORES, EXTERNAL_SIGNALS)),
         Source(
             listed,
             with_details(stores, rows, listed.schema.names(), now),
@@ -187,7 +187,9 @@ def _whole(lake: Lake, table: Table) -> Source:
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
     """Return a table without the columns that must not be shown."""
-    return replace(table, columns=tuple(each for each in table.columns if each.name not in hidden))
+    return replace(
+        table, columns=tuple(column for column in table.columns if column.name not in hidden)
+    )
 
 
 def _current() -> Derived:
@@ -202,7 +204,7 @@ def _current() -> Derived:
 
 def _event_texts(hidden: Collection[str]) -> Derived:
     """Return the texts of the events, each once, without attributes that name people."""
-    known = {each.name: each for each in EVENT_TEXTS_LANDED.columns}
+    known = {column.name: column for column in EVENT_TEXTS_LANDED.columns}
     # A merge with null removes a key; names are constants of ours.
     without = json.dumps(dict.fromkeys(sorted(hidden)))
     patched = f"json_merge_patch(attributes::json, '{without}')::varchar"

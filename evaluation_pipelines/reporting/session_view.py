@@ -396,7 +396,7 @@ def _by_source(view: SessionView, source: str | None, *, texts: bool) -> str:
 
 
 def _by_person(view: SessionView, *, texts: bool) -> str:
-    live = next((each for each in view.overrides if each["state"] == "live"), None)
+    live = next((override for override in view.overrides if override["state"] == "live"), None)
     automatic = None if live is None else live["automatic_100"]
     annotator = None if view.evaluation is None else view.evaluation.annotator
     said = f"Scored by {annotator or 'a person'}."
@@ -415,9 +415,9 @@ def _by_card(view: SessionView) -> str:
         return f"{profile}: disqualified by {rule}, so the score is 0 whatever its criteria."
     span = card["scale_max"] - card["scale_min"]
     known = [
-        (100 * (each["value"] - card["scale_min"]) / span, criterion_name(each["key"]))
-        for each in card["criteria_scores"] or ()
-        if each["value"] is not None
+        (100 * (score["value"] - card["scale_min"]) / span, criterion_name(score["key"]))
+        for score in card["criteria_scores"] or ()
+        if score["value"] is not None
     ]
     return f"{profile}.{_weakest('criteria', known, 100)}"
 
@@ -425,7 +425,9 @@ def _by_card(view: SessionView) -> str:
 def counting_card(view: SessionView) -> Row | None:
     """Return the scorecard whose profile decides the score; ``None`` if there is none."""
     profile = None if view.target is None else view.target.profile.id
-    return next((each for each in view.scorecards if each["profile_id"] == profile), None)
+    return next(
+        (scorecard for scorecard in view.scorecards if scorecard["profile_id"] == profile), None
+    )
 
 
 def _by_status(view: SessionView) -> str:
@@ -436,7 +438,9 @@ def _by_status(view: SessionView) -> str:
 
 def _weakest_dimensions(view: SessionView) -> str:
     row = view.performance or {}
-    known = [(row[each], criterion_name(each)) for each in WEIGHTS if row.get(each) is not None]
+    known = [
+        (row[weight], criterion_name(weight)) for weight in WEIGHTS if row.get(weight) is not None
+    ]
     return _weakest("dimensions", known, 10)
 
 

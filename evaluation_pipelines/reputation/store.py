@@ -83,7 +83,7 @@ def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, se
 def _named(rows: pl.DataFrame, forgotten: Forgotten) -> set[str]:
     """Return the ids of rows of forgotten sessions, organizations and ids, in any text."""
     texts = rows["words"].explode().drop_nulls().unique()
-    named = {each for each in texts if names_forgotten(each, forgotten)}
+    named = {text for text in texts if names_forgotten(text, forgotten)}
     return {
         key
         for key, _, organization, reference, words in rows.iter_rows()
@@ -95,7 +95,7 @@ def _named(rows: pl.DataFrame, forgotten: Forgotten) -> set[str]:
 
 
 def _of_organization(signals: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
-    is_of = [forgotten.has_organization(each) for each in signals["organization_id"]]
+    is_of = [forgotten.has_organization(signal) for signal in signals["organization_id"]]
     return pl.Series(is_of, dtype=pl.Boolean)
 
 
@@ -199,11 +199,14 @@ def row_key(table: Table) -> pl.Expr:
 def is_retracted(table: Table, retractions: Iterable[Retraction]) -> pl.Expr:
     """Return whether a row of a table was retracted."""
     known = pl.struct(_IDS[table.name], *_OWNERS[table.name])
-    whole = [each for each in retractions if each.owner is not None]
+    whole = [retraction for retraction in retractions if retraction.owner is not None]
     names = [_IDS[table.name], *_OWNERS[table.name]]
-    keys = [dict(zip(names, (each.id, *(each.owner or ())), strict=True)) for each in whole]
+    keys = [
+        dict(zip(names, (retraction.id, *(retraction.owner or ())), strict=True))
+        for retraction in whole
+    ]
     schema = pl.Struct(dict.fromkeys(names, pl.String))
-    of_any = [each.id for each in retractions if each.owner is None]
+    of_any = [retraction.id for retraction in retractions if retraction.owner is None]
     is_named = known.is_in(pl.Series(keys, dtype=schema).implode()) if keys else pl.lit(value=False)
     return is_named | pl.col(_IDS[table.name]).is_in(of_any)
 
@@ -338,7 +341,7 @@ class ReputationStore:
             ClickHouseError: a write was rejected; repeating it completes it.
         """
         self._check()
-        live = self.live(table, {each.id for each in retractions})
+        live = self.live(table, {retraction.id for retraction in retractions})
         is_meant = ~_IS_SESSION[table.name] & is_retracted(table, retractions)
         return self._delete(table, live.filter(is_meant), revision)
 

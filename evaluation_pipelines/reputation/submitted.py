@@ -14,10 +14,10 @@ import polars as pl
 import sqlalchemy as sa
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
     WINDOW_SIZE,
+    agent_ratings,
     agent_record,
-    agent_scores,
     unknown_agent,
     withheld,
 )
@@ -115,7 +115,7 @@ def inline_record(
         The record of :func:`agent_record`.
     """
     window = inline_window(exported, submitted)
-    rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
+    rows = withheld(agent_ratings(window, window.clear(), now)).to_dicts()
     return agent_record(rows[0]) if rows else unknown_agent(*agent, now)
 
 
@@ -165,11 +165,11 @@ class Retractions:
         rows = [
             {
                 "table_name": table.name,
-                "id": each.id,
-                "owner": json.dumps(each.owner),
+                "id": retraction.id,
+                "owner": json.dumps(retraction.owner),
                 "retracted_at": now,
             }
-            for each in retractions
+            for retraction in retractions
         ]
         if rows:
             with writing(self._engine) as connection:
@@ -209,7 +209,9 @@ class SubmittedEvaluations:
         """
         row = sent.completed(sent.evaluation_id or str(uuid4()), now)
         new = {**row, "submitted_by": submitted_by, "submitted_at": now}
-        mine = sa.select(SUBMITTED_EVALUATIONS).where(*(each == row[each.name] for each in _KEY))
+        mine = sa.select(SUBMITTED_EVALUATIONS).where(
+            *(column == row[column.name] for column in _KEY)
+        )
         with writing(self._engine) as connection:
             insert = insert_into(connection, SUBMITTED_EVALUATIONS).values(new)
             connection.execute(insert.on_conflict_do_nothing())
@@ -267,13 +269,13 @@ class SubmittedEvaluations:
             if not rows:
                 return
             yield rows
-            last = tuple(rows[-1][each.name] for each in _KEY)
+            last = tuple(rows[-1][column.name] for column in _KEY)
 
     def mark_loaded(self, rows: Sequence[dict[str, Any]], made_at: datetime) -> None:
         """Note that the ClickHouse made at a time has these evaluations."""
         update = sa.update(SUBMITTED_EVALUATIONS).values(loaded_into=made_at)
-        mine = update.where(*(each == sa.bindparam(f"the_{each.name}") for each in _KEY))
-        keys = [{f"the_{each.name}": row[each.name] for each in _KEY} for row in rows]
+        mine = update.where(*(column == sa.bindparam(f"the_{column.name}") for column in _KEY))
+        keys = [{f"the_{column.name}": row[column.name] for column in _KEY} for row in rows]
         with writing(self._engine) as connection:
             connection.execute(mine, keys)
 

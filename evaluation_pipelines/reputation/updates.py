@@ -12,7 +12,7 @@ import polars as pl
 
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
+from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, withheld
 from evaluation_pipelines.reputation.domain.signals import (
     external_evaluations_of_agents,
     identity_id,
@@ -212,7 +212,7 @@ def with_agents(store: ReputationStore, scores: pl.DataFrame) -> pl.DataFrame:
     return scores.join(names, on="identity_id", how="left", maintain_order="left")
 
 
-def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
+def export_agent_ratings(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
     """Compute the agents' current scores and publish them with their windows: AGENT_SCORES.
 
     The windows are what the service adds newer evaluations to, without asking ClickHouse.
@@ -238,7 +238,7 @@ def _scored(
     agent_ids: Collection[str] = (),
 ) -> pl.DataFrame:
     before = store.evaluations(now - timedelta(days=TREND_DAYS), agent_ids)
-    return withheld(agent_scores(evaluations, before, now))
+    return withheld(agent_ratings(evaluations, before, now))
 
 
 def weekly_scores(

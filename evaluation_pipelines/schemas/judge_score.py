@@ -231,7 +231,7 @@ class Score:
     @property
     def failed_reply(self) -> str | None:
         """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
-        texts = [each.text for each in self.turn_log if each.text.strip()]
+        texts = [turn.text for turn in self.turn_log if turn.text.strip()]
         return texts[-1] if self.status == "failed" and texts else None
 
 
@@ -248,7 +248,7 @@ class Field:
 def _field(name: str, hint: Any) -> Field:
     declared, meaning = get_args(hint)
     members = get_args(declared) if isinstance(declared, UnionType) else (declared,)
-    (type_,) = (each for each in members if each is not NoneType)
+    (type_,) = (member for member in members if member is not NoneType)
     return Field(name, type_, NoneType in members, meaning)
 
 
@@ -258,7 +258,7 @@ FIELDS = {
 """Every field of ``Score``, in the order of the lake's columns."""
 
 SCORE_FLAGS = {
-    name: each.meaning.text for name, each in FIELDS.items() if each.meaning.kind == "flag"
+    name: field.meaning.text for name, field in FIELDS.items() if field.meaning.kind == "flag"
 }
 """Fields that mark a score as doubtful when true, and their meaning."""
 
@@ -287,11 +287,11 @@ def lake_columns() -> Iterator[tuple[str, Any, str]]:
 
     Times in microseconds are times there, and lists and mappings JSON.
     """
-    for name, each in FIELDS.items():
-        if each.meaning.is_in_lake:
+    for name, field in FIELDS.items():
+        if field.meaning.is_in_lake:
             is_time = name.endswith("_us")
-            type_ = UTC_TIME if is_time else _LAKE.get(each.type_, pl.String)
-            yield name.removesuffix("_us"), each.meaning.lake or type_, each.meaning.text
+            type_ = UTC_TIME if is_time else _LAKE.get(field.type_, pl.String)
+            yield name.removesuffix("_us"), field.meaning.lake or type_, field.meaning.text
         if name in _COMPUTED:
             computed, meaning = _COMPUTED[name]
             yield computed, pl.String if name == "error_message" else pl.Boolean, meaning
@@ -307,7 +307,9 @@ def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, An
         current_prompt_hash: Hash of the rubric that would judge the session now; ``None`` if there
             is none.
     """
-    public = {name: getattr(score, name) for name, each in FIELDS.items() if each.meaning.is_public}
+    public = {
+        name: getattr(score, name) for name, field in FIELDS.items() if field.meaning.is_public
+    }
     return public | {
         "failed_reply": score.failed_reply,
         "current_prompt_used": score.prompt_hash == current_prompt_hash,

@@ -53,8 +53,8 @@ _SHOWN: Mapping[str, More] = {
 def _each_once(*rows: Column) -> tuple[Column, ...]:
     """Return columns as they are shown, without those whose name came before."""
     found: dict[str, Column] = {}
-    for each in rows:
-        found.setdefault(each.name, replace(each, **_SHOWN.get(each.name, {})))
+    for row in rows:
+        found.setdefault(row.name, replace(row, **_SHOWN.get(row.name, {})))
     return tuple(found.values())
 
 
@@ -66,7 +66,7 @@ SESSIONS = Table(
     columns=_each_once(
         *AGENT_SESSIONS.columns,
         *RANKED_PERFORMANCE.columns,
-        *(each for each in SESSION_EVALUATIONS.columns if each.name in EVALUATED),
+        *(column for column in SESSION_EVALUATIONS.columns if column.name in EVALUATED),
         *columns(
             ("tools_per_prompt", pl.Float64, "tool calls per prompt, null when either is unknown"),
             ("committed", pl.Boolean, "it made a commit, null without a known one"),
@@ -106,7 +106,7 @@ AGENTS = Table(
     columns=_each_once(
         *AGENT_SCORES.columns,
         *columns(("change", pl.Int64, "score minus score_30d_ago")),
-        *(each for each in REPUTATION_SCORES.columns if not each.name.endswith("d_ago")),
+        *(column for column in REPUTATION_SCORES.columns if not column.name.endswith("d_ago")),
     ),
 )
 """The relation of agents: as last refreshed, with evaluations that came later."""

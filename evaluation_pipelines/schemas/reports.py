@@ -288,7 +288,7 @@ MASQUE_LIFT = Table(
             ("last_date", pl.Date, "last session date of either side"),
             ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ),
-        *(column for each in LIFT_MEASURES.items() for column in _of(*each)),
+        *(column for item in LIFT_MEASURES.items() for column in _of(*item)),
     ),
 )
 

@@ -288,10 +288,10 @@ TOOL_REPORTS = Table(
 )
 
 TOOL_REPORT_TEXTS = {
-    each.name: texts
-    for each in TOOL_REPORTS.columns
-    if isinstance(each.dtype, pl.List) and isinstance(each.dtype.inner, pl.Struct)
-    if (texts := [text.name for text in each.dtype.inner.fields if text.name in _TEXTS])
+    column.name: texts
+    for column in TOOL_REPORTS.columns
+    if isinstance(column.dtype, pl.List) and isinstance(column.dtype.inner, pl.Struct)
+    if (texts := [text.name for text in column.dtype.inner.fields if text.name in _TEXTS])
 }
 """Fields that are texts of sessions, by column of ``tool_reports``."""
 

@@ -108,7 +108,7 @@ _TEXT_COLUMNS = columns(
     ("error", pl.String, "text of the error as sent"),
     ("attributes", pl.String, "JSON text of all attributes that have no column"),
 )
-TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
+TEXTS = tuple(column.name for column in _TEXT_COLUMNS)
 """Columns with what people, models and tools wrote."""
 
 _BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id. Parts are sorted by it"))
@@ -158,7 +158,7 @@ EVENT_TEXTS_LANDED = Table(
     order=(),
     has_texts=True,
     columns=(
-        *(each for each in _EVENT_COLUMNS if each.name in _OF_TEXTS),
+        *(column for column in _EVENT_COLUMNS if column.name in _OF_TEXTS),
         *_TEXT_COLUMNS,
         *_BUCKET,
     ),
@@ -173,7 +173,7 @@ AGENT_EVENTS = Table(
 )
 
 EVENTS_WITH_TEXTS = pl.Schema(
-    [(each.name, each.dtype) for each in (*_EVENT_COLUMNS, *_TEXT_COLUMNS)]
+    [(column.name, column.dtype) for column in (*_EVENT_COLUMNS, *_TEXT_COLUMNS)]
 )
 """Columns of events as they are decoded, and as the judge reads them."""
 

@@ -77,17 +77,18 @@ def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCri
     """
     described = _rubric_descriptions(profile, settings)
     criteria = (*profile.computed, *profile.judged)
-    total = sum(each.weight for each in criteria)
+    total = sum(criterion.weight for criterion in criteria)
     return [
         ReviewCriterion(
-            each.id,
-            (each.name if each.id not in HEURISTICS else "") or criterion_name(each.id),
-            each.weight / total,
-            HEURISTICS[each.id].words
-            if each.id in HEURISTICS
-            else each.description or described.get(each.id, each.name),
+            criterion.id,
+            (criterion.name if criterion.id not in HEURISTICS else "")
+            or criterion_name(criterion.id),
+            criterion.weight / total,
+            HEURISTICS[criterion.id].words
+            if criterion.id in HEURISTICS
+            else criterion.description or described.get(criterion.id, criterion.name),
         )
-        for each in criteria
+        for criterion in criteria
     ]
 
 
@@ -202,13 +203,17 @@ def session_events(stores: Stores, session: SessionRow, now: datetime) -> Sessio
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:
     """Return descriptions by criterion; none if the rubric cannot be used."""
     rubric = load_rubrics(settings.judge_rubrics_dir).get(profile.rubric or "")
-    return {} if rubric is None else {each.id: each.description for each in rubric.criteria}
+    return (
+        {}
+        if rubric is None
+        else {criterion.id: criterion.description for criterion in rubric.criteria}
+    )
 
 
 NO_REASON = "no reason given"
 """Reason of an answer until the reviewer gives one, after the automatic score was shown."""
 
-_STORED = frozenset(each.name for each in fields(NewOverride))
+_STORED = frozenset(field.name for field in fields(NewOverride))
 
 LOOKING_TIME = timedelta(minutes=10)
 """How long a session that one reviewer looks at is shown to others only after the rest."""
@@ -307,7 +312,7 @@ class AuditReview:
         """
         skipped, passed = self.skipped(), {*seen, *self.not_blind()}
         with_others = shown_to_others(self._ledger, self._annotator, now - LOOKING_TIME)
-        unseen = [each for each in self.waiting() if each.key not in passed]
+        unseen = [sample for sample in self.waiting() if sample.key not in passed]
         return min(
             unseen, key=lambda each: (each.key in skipped, each.key in with_others), default=None
         )
@@ -336,10 +341,10 @@ class AuditReview:
         if newest is None:
             return None
         begun_at, skipped = newest
-        answers = {each.override_id for each in self._overrides.samples()}
+        answers = {sample.override_id for sample in self._overrides.samples()}
         own = [row for row in self._own_scores() if row["made_at"] >= begun_at]
         answered = sum(row["override_id"] in answers for row in own)
-        waiting = [each.key in skipped for each in self.waiting()]
+        waiting = [sample.key in skipped for sample in self.waiting()]
         return ReviewProgress(answered, answered + len(waiting), sum(waiting))
 
     def target(self, of: AuditSample | NewOverride) -> Target:
@@ -380,7 +385,7 @@ class AuditReview:
         With the ``key`` of a session that is the newest score for it, also one that came too late
         to be the answer.
         """
-        answers = {each.override_id for each in self._overrides.samples()}
+        answers = {sample.override_id for sample in self._overrides.samples()}
         for row in reversed(self._own_scores()):
             new = NewOverride(**{name: value for name, value in row.items() if name in _STORED})
             given = GivenScore(row["override_id"], new, row["override_id"] in answers)

@@ -40,16 +40,18 @@ from evaluation_pipelines.storage.stores import Stores
 def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[AuditSample]:
     """Return the samples of chosen sessions that still get an answer, the oldest first."""
     unanswered = [
-        each for each in OverrideStore(stores.ledger).samples() if each.override_id is None
+        sample for sample in OverrideStore(stores.ledger).samples() if sample.override_id is None
     ]
     left = sessions_that_left(stores.ledger) if unanswered else ()
-    found = [each for each in unanswered if each.key not in left]
+    found = [sample for sample in unanswered if sample.key not in left]
     return chosen_of(stores.lake, which, found)
 
 
 def waiting_samples(stores: Stores, organization: str | None) -> list[AuditSample]:
     """Return the samples without an answer of one organization, or of all, the oldest first."""
-    return [each for each in open_samples(stores) if organization in {None, each.organization_id}]
+    return [
+        sample for sample in open_samples(stores) if organization in {None, sample.organization_id}
+    ]
 
 
 _State: TypeAlias = tuple[object, ...]
@@ -76,7 +78,7 @@ class BlindReviews:
         state = self._state(samples, registry)
         with self._lock:
             if self._known is None or self._known[0] != state:
-                keys = frozenset(each.key for each in samples)
+                keys = frozenset(sample.key for sample in samples)
                 self._known = state, keys - gone(self._stores, samples)
             return self._known[1]
 
@@ -87,14 +89,16 @@ class BlindReviews:
 
     def _state(self, samples: Collection[AuditSample], registry: Registry) -> _State:
         """Return what ``gone`` depends on: samples, files and profiles."""
-        days = sorted({each.session_date for each in samples})
+        days = sorted({sample.session_date for sample in samples})
         files = [
             part.path
             for table in (AGENT_SESSIONS, SCORECARDS)
             for part in self._stores.lake.parts(table, days)
         ]
-        profiles = [(each.profile.id, each.profile.version) for each in registry.newest()]
-        return (sorted(each.key for each in samples), files, profiles)
+        profiles = [
+            (registered.profile.id, registered.profile.version) for registered in registry.newest()
+        ]
+        return (sorted(sample.key for sample in samples), files, profiles)
 
 
 def note_request(stores: Stores, by: str, key: SessionKey, now: datetime) -> None:
@@ -103,7 +107,7 @@ def note_request(stores: Stores, by: str, key: SessionKey, now: datetime) -> Non
     A session that waits for a blind review leaves the sample: its score is no longer one that
     nothing but chance has selected.
     """
-    waits = key in {each.key for each in open_samples(stores)}
+    waits = key in {sample.key for sample in open_samples(stores)}
     note_step(stores.ledger, by, "leave" if waits else "look", now, key)
 
 
@@ -112,14 +116,14 @@ def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionK
 
     The session no longer exists, or its profile no longer scores it.
     """
-    lookup = read_session_lookup(stores, {each.session_key for each in samples})
+    lookup = read_session_lookup(stores, {audit_sample.session_key for audit_sample in samples})
     found = set[SessionKey]()
-    for each in samples:
-        name = SessionName(each.session_key, each.organization_id, each.profile_id)
+    for sample in samples:
+        name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
         try:
             lookup.find(name)
         except (SessionNotFoundError, ProfileError):
-            found.add(each.key)
+            found.add(sample.key)
     return frozenset(found)
 
 
@@ -141,7 +145,7 @@ _SAMPLE = {
 
 def undrawn_dates(stores: Stores, today: date) -> list[date]:
     """Return the dates of the last week, up to yesterday, with sessions and without a sample."""
-    drawn = {each.session_date for each in OverrideStore(stores.ledger).samples()}
+    drawn = {sample.session_date for sample in OverrideStore(stores.ledger).samples()}
     return [
         day
         for day in stores.lake.partitions(SESSION_EVALUATIONS)
@@ -165,7 +169,7 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     for day in days:
         first = day - timedelta(days=WINDOW_DAYS - 1)
         recent = evaluations.filter(pl.col("session_date").is_between(first, day))
-        stayed = [each for each in samples if each.key not in left]
+        stayed = [sample for sample in samples if sample.key not in left]
         drawn = draw(_with_texts(stores, recent), _audited([*stayed, *new], day, now), day, size)
         new += [
             AuditSample(session_date=day, drawn_at=now, **row)
@@ -204,7 +208,7 @@ def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
     left = sessions_that_left(stores.ledger)
     drawn = (
         _frame(samples)
-        .with_columns(left=pl.Series([each.key in left for each in samples], dtype=pl.Boolean))
+        .with_columns(left=pl.Series([sample.key in left for sample in samples], dtype=pl.Boolean))
         .with_columns(share=(~pl.col("left")).sum().over(draw_of) / pl.len().over(draw_of))
         .filter(~pl.col("left"), pl.col("inclusion_probability").is_not_null())
         .select(*key, inclusion_probability=pl.col("inclusion_probability") * pl.col("share"))
@@ -214,7 +218,7 @@ def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frame(samples: Iterable[AuditSample]) -> pl.DataFrame:
-    rows = [tuple(getattr(each, name) for name in _SAMPLE) for each in samples]
+    rows = [tuple(getattr(sample, name) for name in _SAMPLE) for sample in samples]
     return pl.DataFrame(rows, schema=_SAMPLE, orient="row")
 
 
@@ -225,11 +229,17 @@ def _windows(days: Iterable[date]) -> list[date]:
 
 def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
     """Return older samples with stratum and probability, if these can be known."""
-    unknown = [each for each in samples if each.inclusion_probability is None]
+    unknown = [
+        audit_sample for audit_sample in samples if audit_sample.inclusion_probability is None
+    ]
     names = ("profile_version", "classification_label", "model", "inclusion_probability")
     found = list[AuditSample]()
-    for day in dict.fromkeys(each.session_date for each in unknown):
-        of_date = {each.key: each for each in unknown if each.session_date == day}
+    for day in dict.fromkeys(audit_sample.session_date for audit_sample in unknown):
+        of_date = {
+            audit_sample.key: audit_sample
+            for audit_sample in unknown
+            if audit_sample.session_date == day
+        }
         for row in reconstructed(evaluations, _frame(of_date.values()), day).to_dicts():
             sample = of_date[row["organization_id"], row["session_key"]]
             found.append(replace(sample, **{name: row[name] for name in names}))
@@ -240,10 +250,10 @@ def _audited(samples: Sequence[AuditSample], day: date, now: datetime) -> pl.Dat
     """Return the strata of the samples of a window that were answered or can be expected to be."""
     opened = now - timedelta(days=OPEN_DAYS)
     return _frame(
-        each
-        for each in samples
-        if 0 <= (day - each.session_date).days < WINDOW_DAYS
-        and (each.override_id is not None or each.drawn_at >= opened)
+        sample
+        for sample in samples
+        if 0 <= (day - sample.session_date).days < WINDOW_DAYS
+        and (sample.override_id is not None or sample.drawn_at >= opened)
     ).select(STRATUM)
 
 
@@ -256,5 +266,6 @@ def profile_leans(stores: Stores, overrides: pl.DataFrame) -> list[Lean]:
     """
     registry = ProfileStore(stores.ledger).registry()
     return leans(
-        overrides, {each.key: len(each.profile.criterion_ids) for each in registry.versions}
+        overrides,
+        {version.key: len(version.profile.criterion_ids) for version in registry.versions},
     )

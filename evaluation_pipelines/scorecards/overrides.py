@@ -271,7 +271,7 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]
 
 
 def _check_heading(names: Sequence[str]) -> None:
-    if missing := [each for each in CSV_COLUMNS if each not in names]:
+    if missing := [column for column in CSV_COLUMNS if column not in names]:
         found = ", ".join(map(repr, names)) or "none"
         raise OverrideError(
             f"the heading lacks {', '.join(missing)}, found: {found}. Columns are separated by "
@@ -279,7 +279,7 @@ def _check_heading(names: Sequence[str]) -> None:
         )
     # Of a column that occurs twice, the reader would silently take the last.
     columns = (*CSV_COLUMNS, *OPTIONAL_CSV_COLUMNS)
-    if repeated := [each for each in columns if names.count(each) > 1]:
+    if repeated := [column for column in columns if names.count(column) > 1]:
         raise OverrideError(
             f"the heading has {', '.join(repeated)} more than once: remove all but one of them"
         )
@@ -295,7 +295,9 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
     if not texts["session"]:
         raise OverrideError("session is empty")
-    organization, profile, criterion = (texts.get(each) or None for each in OPTIONAL_CSV_COLUMNS)
+    organization, profile, criterion = (
+        texts.get(column) or None for column in OPTIONAL_CSV_COLUMNS
+    )
     target = lookup.find(SessionName(texts["session"], organization, profile))
     verdict = HumanVerdict(score, texts["annotator"], texts["reason"], criterion)
     return new_override(target, verdict, "import")

@@ -66,7 +66,9 @@ class CardQuery(SessionFilter):
     def is_empty(self) -> bool:
         """True if the conditions on cards choose the sessions, without AGENT_SESSIONS."""
         return not any(
-            getattr(self, each.name) for each in fields(SessionFilter) if each.name not in _OF_CARDS
+            getattr(self, field.name)
+            for field in fields(SessionFilter)
+            if field.name not in _OF_CARDS
         )
 
     def conditions(self) -> list[pl.Expr]:
@@ -77,7 +79,7 @@ class CardQuery(SessionFilter):
             EmptyTimeRangeError: ``since`` is not before ``until``.
         """
         restrictions = (self.session, self.agent, self.since, self.until, self.days)
-        if all(each is None for each in restrictions):
+        if all(restriction is None for restriction in restrictions):
             raise QueryTooWideError(
                 "Name a session, an agent or a time range: --session, --agent, --from, --to."
             )

@@ -203,7 +203,7 @@ def _evidence(batch: Batch) -> pl.DataFrame:
 
 
 def _refuse_several_dates(*frames: pl.DataFrame) -> None:
-    dated = pl.concat([each.select(*SESSION_KEY, "session_date") for each in frames]).unique()
+    dated = pl.concat([frame.select(*SESSION_KEY, "session_date") for frame in frames]).unique()
     repeated = dated.filter(pl.struct(SESSION_KEY).is_duplicated())
     if not repeated.is_empty():
         organization_id, session_key, day = repeated.sort(*SESSION_KEY, "session_date").row(0)
@@ -425,7 +425,9 @@ def judged_since_build(stores: Stores) -> set[date]:
     Raises:
         LedgerError: The ledger cannot be used.
     """
-    published, evaluated = (_written(stores, each) for each in (JUDGE_SCORES, SESSION_EVALUATIONS))
+    published, evaluated = (
+        _written(stores, table) for table in (JUDGE_SCORES, SESSION_EVALUATIONS)
+    )
     return {
         day
         for day, (_, newest) in ScoreStore(stores.ledger).newest_changes().items()

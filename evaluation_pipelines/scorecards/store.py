@@ -100,8 +100,8 @@ class OverrideStore:
         if not new:
             return []
         with writing(self._engine) as connection:
-            ids = [_insert(connection, each, now) for each in new]
-            touch(connection, {each.session_date for each in new}, now)
+            ids = [_insert(connection, override, now) for override in new]
+            touch(connection, {override.session_date for override in new}, now)
         return ids
 
     def answer(self, new: NewOverride, now: datetime) -> tuple[int, bool]:
@@ -185,7 +185,7 @@ class OverrideStore:
         """
         if not samples:
             return 0
-        rows = [asdict(each) for each in samples]
+        rows = [asdict(sample) for sample in samples]
         with writing(self._engine) as connection:
             insert = insert_into(connection, AUDIT_SAMPLES)
             key = [_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key]
@@ -199,14 +199,14 @@ class OverrideStore:
             return
         names = ("profile_version", "classification_label", "model", "inclusion_probability")
         with writing(self._engine) as connection:
-            for each in samples:
+            for sample in samples:
                 mine = sa.update(AUDIT_SAMPLES).where(
-                    _SAMPLE.session_date == each.session_date,
-                    _SAMPLE.organization_id == each.organization_id,
-                    _SAMPLE.session_key == each.session_key,
+                    _SAMPLE.session_date == sample.session_date,
+                    _SAMPLE.organization_id == sample.organization_id,
+                    _SAMPLE.session_key == sample.session_key,
                     _SAMPLE.inclusion_probability.is_(None),
                 )
-                connection.execute(mine.values({name: getattr(each, name) for name in names}))
+                connection.execute(mine.values({name: getattr(sample, name) for name in names}))
 
     def samples(self, session: tuple[str, str] | None = None) -> list[AuditSample]:
         """Return the samples of a session (organization and key) or all, the oldest date first."""
@@ -223,8 +223,8 @@ class OverrideStore:
             return samples
         known = set(self.of_dates()["override_id"])
         return [
-            each if each.override_id in known else replace(each, override_id=None)
-            for each in samples
+            sample if sample.override_id in known else replace(sample, override_id=None)
+            for sample in samples
         ]
 
 
@@ -309,8 +309,8 @@ def newest_round(ledger: Ledger, annotator: str) -> tuple[datetime, frozenset[Se
     begun = [at for at, step in enumerate(steps) if step["step"] == "begin"]
     if not begun:
         return None
-    skips = [each for each in steps[begun[-1] :] if each["step"] == "skip"]
-    skipped = frozenset((each["organization_id"], each["session_key"]) for each in skips)
+    skips = [step for step in steps[begun[-1] :] if step["step"] == "skip"]
+    skipped = frozenset((skip["organization_id"], skip["session_key"]) for skip in skips)
     return steps[begun[-1]]["made_at"], skipped
 
 
@@ -347,13 +347,13 @@ class EventStore:
             The events that were not recorded before.
         """
         seen = self._events.known_unique_ids(day)
-        new = (each for each in announcements if each.event_id not in seen)
+        new = (announcement for announcement in announcements if announcement.event_id not in seen)
         shown: list[Announcement] = []
         counts: Counter[str] = Counter()
         while some := list(islice(new, _EVENTS_PER_TRANSACTION)):
             # Another run may have recorded them since the query: the second adds nothing.
-            self._events.append(_row(each, now) for each in some)
-            counts.update(each.kind for each in some)
+            self._events.append(_row(announcement, now) for announcement in some)
+            counts.update(announcement.kind for announcement in some)
             shown += some[: MAX_SHOWN - len(shown)]
         return Announced(tuple(shown), counts)
 

@@ -99,7 +99,7 @@ def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
     if grants and not (user or groups) and caller.role.includes(Role.READER):
         return replace(caller, role=Role.READER)
     if grants and (user or groups):
-        found = narrowed(caller, grants, {each.strip() for each in groups.split(",")})
+        found = narrowed(caller, grants, {word.strip() for word in groups.split(",")})
         if found is None:
             raise ServiceError(
                 403,

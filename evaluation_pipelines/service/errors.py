@@ -102,8 +102,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def invalid_request(faults: Sequence[Mapping[str, Any]]) -> ServiceError:
     """Return the answer for a request with faults, as pydantic reports them; no value is shown."""
-    places = [".".join(map(str, each["loc"])) for each in faults]
-    reasons = [str(each["msg"]) for each in faults]
+    places = [".".join(map(str, fault["loc"])) for fault in faults]
+    reasons = [str(fault["msg"]) for fault in faults]
     listed = "; ".join(f"{place}: {why}" for place, why in zip(places, reasons, strict=True))
     return ServiceError(400, "invalid_request", listed, "See /openapi.json for what is allowed.")
 

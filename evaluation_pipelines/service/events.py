@@ -219,7 +219,7 @@ class EventHub:
         newest = await asyncio.to_thread(self._events.newest_id)
         for _ in range(_DELIVERY_STEPS):
             await asyncio.sleep(_DELIVERY_S / _DELIVERY_STEPS)
-            if all(each.position >= newest for each in self._listeners):
+            if all(listener.position >= newest for listener in self._listeners):
                 return
 
     async def messages(
@@ -261,8 +261,8 @@ class EventHub:
         """Return the next messages of a channel, and the event up to which these are all."""
         until = self._position
         if position >= self._recent_after:
-            recent = (each for each in self._recent if each.event.event_id > position)
-            return [each for each in recent if channel.includes(each.event)], until
+            recent = (message for message in self._recent if message.event.event_id > position)
+            return [message for message in recent if channel.includes(message.event)], until
         read = partial(self._events.after, position, *channel.conditions, limit=_PAGE, until=until)
         page = await asyncio.to_thread(read)
         return await self._messages(page), until if len(page) < _PAGE else page[-1].event_id
@@ -270,7 +270,7 @@ class EventHub:
     async def _messages(self, page: Sequence[ServiceEvent]) -> list[_Message]:
         """Return the messages of events; who may see which scores is read once for all."""
         waiting = await asyncio.to_thread(self._waiting) if page else ()
-        return [_Message(each, event_text(each), is_withheld(each, waiting)) for each in page]
+        return [_Message(event, event_text(event), is_withheld(event, waiting)) for event in page]
 
     async def _poll_forever(self) -> None:
         is_failing = False

@@ -198,7 +198,7 @@ class _Answer:
             case "http.response.start" | "websocket.http.response.start":
                 self.status = message["status"]
                 given = {name for name, _ in message["headers"]}
-                added = [each for each in _SECURITY_HEADERS if each[0] not in given]
+                added = [header for header in _SECURITY_HEADERS if header[0] not in given]
                 message = {**message, "headers": [*message["headers"], *added]}
             case "http.response.body":
                 self.sent_bytes += len(message.get("body", b""))

@@ -127,12 +127,12 @@ class CurrentData:
         if not dates:
             return False
         results = job.run(dates)
-        failed = [each for each in results if isinstance(each, DateFailed)]
-        for each in failed:
-            LOG.warning("not built: %s", each)
+        failed = [result for result in results if isinstance(result, DateFailed)]
+        for date_failed in failed:
+            LOG.warning("not built: %s", date_failed)
         if any(each.parked for each in failed):
             check_items(self.stores, self.clock(), LOG)
-        tried = {each.session_date for each in results}
+        tried = {result.session_date for result in results}
         if others := set(dates) - tried:
             LOG.info("another process has built %s meanwhile", _shown(others))
         if built := tried - {each.session_date for each in failed}:

@@ -98,7 +98,7 @@ def holder_network(address: str) -> str:
 def is_trusted(address: str, proxies: Iterable[str]) -> bool:
     """Return True if an address is one of the trusted proxies."""
     parsed = _parsed(address)
-    return parsed is not None and any(parsed in _network(each) for each in proxies)
+    return parsed is not None and any(parsed in _network(proxy) for proxy in proxies)
 
 
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:

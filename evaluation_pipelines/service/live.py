@@ -102,7 +102,7 @@ class ScoringWorker:
         is_to_try_others = time.monotonic() - self._others_since_s >= _TRY_OTHERS_S
         if is_to_try_others:
             self._others_since_s = time.monotonic()
-        asked = {each.score_id for each in ScoreStore(stores.ledger).requests(now)}
+        asked = {request.score_id for request in ScoreStore(stores.ledger).requests(now)}
         if not asked or (asked <= self._others and not is_to_try_others):
             return False
         run = JudgeRun(

@@ -41,7 +41,7 @@ from evaluation_pipelines.reporting.domain.session_facts import (
     session_facts,
 )
 from evaluation_pipelines.reporting.session_view import SessionView, session_view, why_score
-from evaluation_pipelines.reputation.domain.agent_score import progress, score_parts
+from evaluation_pipelines.reputation.domain.agent_rating import progress, score_parts
 from evaluation_pipelines.reputation.submitted import agent_window
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey
 from evaluation_pipelines.service.caller import check_role
@@ -258,12 +258,12 @@ class Questions:
                 {
                     "label": section.finding.label,
                     "scored_by": section.finding.scored_by,
-                    **{each.name: each.sentence for each in section.answers},
+                    **{answer.name: answer.sentence for answer in section.answers},
                 }
                 for section in said.sections
                 if section.answers
             ],
-            "got_worse": [each.alert.sentence for each in said.alerts],
+            "got_worse": [alert.alert.sentence for alert in said.alerts],
             "how_to_read": said.overview,
         }
 
@@ -275,7 +275,7 @@ class Questions:
         rows = rows if owner is None else rows.filter(organization_id=owner)
         times = AgentTimes(owner, agent, usual_days(asker.now.date()), asker.waiting)
         changes = self._kept.agent_changes.get(times, asker.now, _PATIENCE_S) or {}
-        trends = {of: sentences(each) for (of, name), each in changes.items() if name == agent}
+        trends = {of: sentences(change) for (of, name), change in changes.items() if name == agent}
         scores = [_agent(asker, row) for row in rows.to_dicts()]
         sessions = asker.rows.filter(AGENT_NAME.eq(agent))
         if not scores and sessions.is_empty():
@@ -433,7 +433,9 @@ def _scores(asker: _Asker, view: SessionView) -> dict[str, Any]:
             {
                 "profile": card["profile_id"],
                 "score": card["effective_100"],
-                "criteria": {each["key"]: each["value"] for each in card["criteria_scores"] or ()},
+                "criteria": {
+                    score["key"]: score["value"] for score in card["criteria_scores"] or ()
+                },
                 "reasoning": card["reasoning"] if asker.sees_texts else None,
             }
             for card in view.scorecards
@@ -453,8 +455,8 @@ def _scores(asker: _Asker, view: SessionView) -> dict[str, Any]:
 def _lost_calls(asker: _Asker, view: SessionView) -> dict[str, list[dict[str, Any]]]:
     names = ("call", "tool", "parameters", "detail")
     return {
-        each.heading: [dict(zip(names, line, strict=True)) for line in each.lines[:_MOST_SESSIONS]]
-        for each in lost_calls(view.tool_report, asker.texts)
+        call.heading: [dict(zip(names, line, strict=True)) for line in call.lines[:_MOST_SESSIONS]]
+        for call in lost_calls(view.tool_report, asker.texts)
     }
 
 

@@ -153,6 +153,6 @@ def chosen_of(lake: Lake, which: SessionFilter, items: Sequence[Item]) -> list[I
     """Return the items of chosen sessions, in their order; raises LakeError."""
     if which.is_empty:
         return list(items)
-    rows = [tuple(getattr(each, name) for name in _KEY) for each in items]
+    rows = [tuple(getattr(item, name) for name in _KEY) for item in items]
     keys = pl.DataFrame(rows, schema=_KEY, orient="row").with_row_index("at")
     return [items[at] for at in rows_of_chosen(lake, which, keys)["at"]]

@@ -36,7 +36,7 @@ from evaluation_pipelines.telemetry.domain.spans import (
     join_signals,
 )
 
-_PROGRAMS = [each.source_cli for each in DIALECTS if each.has_warm_ups]
+_PROGRAMS = [dialect.source_cli for dialect in DIALECTS if dialect.has_warm_ups]
 
 _FIGURES = (
     *("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"),
@@ -91,7 +91,7 @@ def without_unknown_counts(sessions: pl.DataFrame) -> pl.DataFrame:
 
 def _is_of(name: str) -> pl.Expr:
     """Return whether a session is of a program that does not send these events."""
-    programs = {each.source_cli for each in DIALECTS if name in each.never_sends}
+    programs = {dialect.source_cli for dialect in DIALECTS if name in dialect.never_sends}
     return pl.col("source_cli").is_in(sorted(programs)).fill_null(value=False)
 
 

@@ -75,8 +75,8 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     dropped = {day: Counter[str]() for day in days}
     if landed.select(NEEDS_ALL.any()).item():
         of_days = {day: put_together(rows) for day, rows in rows_by_date(landed, days).items()}
-        dropped = {day: Counter(each.dropped) for day, each in of_days.items()}
-        landed = pl.concat([each.events for each in of_days.values()])
+        dropped = {day: Counter(assembled.dropped) for day, assembled in of_days.items()}
+        landed = pl.concat([assembled.events for assembled in of_days.values()])
     kept = rows_by_date(kept_events(landed, small=True), days)
     rows = Counter(dict(landed["session_date"].value_counts().iter_rows()))
     return {day: _events(landed[kept[day]["row_no"]], rows[day], dropped[day]) for day in days}

@@ -51,12 +51,12 @@ def _flags_of(text: object) -> object:
     """Return the flags that a setting names: ``all``, ``none``, or names with commas."""
     if not isinstance(text, str):
         return text
-    names = [each.strip().lower() for each in text.split(",") if each.strip()]
+    names = [word.strip().lower() for word in text.split(",") if word.strip()]
     if names in (["all"], ["true"], ["1"]):
         return tuple(SCORE_FLAGS)
     if names in (["none"], ["false"], ["0"]):
         return ()
-    if unknown := [each for each in names if each not in SCORE_FLAGS]:
+    if unknown := [name for name in names if name not in SCORE_FLAGS]:
         raise ValueError(f"{unknown[0]} is none of: all, none, {', '.join(SCORE_FLAGS)}")
     return tuple(names)
 
@@ -273,7 +273,7 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_exclude_flagged: Annotated[tuple[str, ...], BeforeValidator(_flags_of)] = Field(
         default=(),
         description="flags whose scores do not count: `all`, or names with commas of "
-        f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}. See docs/judging.md",
+        f"{', '.join(f'`{flag}`' for flag in SCORE_FLAGS)}. See docs/judging.md",
     )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="newly ended sessions per sensor run"

@@ -116,11 +116,11 @@ class CheckFailedError(Exception):
     """A partition failed a check and was not written; the previous one stays."""
 
     def __init__(self, made: BuiltPartition) -> None:
-        broken = [each for each in made.checks if not each.passed and each.severity == "error"]
+        broken = [check for check in made.checks if not check.passed and check.severity == "error"]
         super().__init__(
             "; ".join(
-                f"{each.table}: {each.rule}: expected {each.expected}, found {each.found}"
-                for each in broken
+                f"{result.table}: {result.rule}: expected {result.expected}, found {result.found}"
+                for result in broken
             )
         )
         self.made = made
@@ -163,7 +163,7 @@ class DailyTable:
 
     def check_descriptions(self) -> dict[str, str]:
         """Return the name of each check and what it says."""
-        return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.checks}
+        return {check.__name__: (check.__doc__ or "").partition("\n")[0] for check in self.checks}
 
 
 def make_partitions(
@@ -197,7 +197,7 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def _staged(daily: DailyTable, stores: Stores, day: date, made: BuiltPartition) -> BuiltPartition:
-    if any(not each.passed and each.severity == "error" for each in made.checks):
+    if any(not check.passed and check.severity == "error" for check in made.checks):
         raise CheckFailedError(made)
     if daily.table.several_files:
         for name, rows in made.parts.items():

@@ -134,7 +134,7 @@ class Lake:
 
     def partitions(self, table: Table) -> list[date]:
         """Return the dates for which the table was written, oldest first."""
-        return sorted({each.session_date for each in self.parts(table) if each.session_date})
+        return sorted({part.session_date for part in self.parts(table) if part.session_date})
 
     def write(
         self,
@@ -248,7 +248,7 @@ class Lake:
         """Yield the parts in groups of a limited size: all their bytes are in memory."""
         group: list[NewPart] = []
         for part in parts:
-            size_bytes = sum(each.size_bytes for each in (*group, part))
+            size_bytes = sum(new_part.size_bytes for new_part in (*group, part))
             if group and size_bytes > _READ_TOGETHER_BYTES:
                 yield group
                 group = []
@@ -263,7 +263,7 @@ class Lake:
         columns: Sequence[str] | None,
         conditions: Sequence[pl.Expr],
     ) -> list[pl.DataFrame]:
-        of_shard = all(self.shard.contains(each.first_bucket, each.last_bucket) for each in parts)
+        of_shard = all(self.shard.contains(part.first_bucket, part.last_bucket) for part in parts)
         if len(parts) > 1 and of_shard:
             sources = [self.content(part) for part in parts]
             # A panic of the reader is no Exception. Read alone, a file is named by its error.

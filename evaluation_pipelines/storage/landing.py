@@ -232,7 +232,9 @@ class Landing:
             above, folder = folders.pop()
             try:
                 with os.scandir(folder) as found:
-                    entries = [each for each in found if not each.name.startswith(".")]
+                    entries = [
+                        dir_entry for dir_entry in found if not dir_entry.name.startswith(".")
+                    ]
             except OSError as error:
                 is_missing = isinstance(error, FileNotFoundError) and not above
                 reason = _NO_FOLDER if is_missing else f"cannot be listed: {error}"
@@ -313,8 +315,8 @@ def is_read(name: str) -> bool:
 def summarize_skipped(skipped: Iterable[SkippedFile]) -> Iterator[tuple[str, str]]:
     """Yield names, the first ones and the number of the others, and the reason they share."""
     by_reason: dict[str, list[str]] = {}
-    for each in skipped:
-        by_reason.setdefault(each.reason, []).append(each.path)
+    for file in skipped:
+        by_reason.setdefault(file.reason, []).append(file.path)
     for reason, paths in by_reason.items():
         others = len(paths) - _MAX_NAMES
         more = f" and {others} more" if others > 0 else ""

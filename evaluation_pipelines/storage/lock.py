@@ -194,8 +194,8 @@ def holders(ledger: Ledger) -> list[Holder]:
         if connection.dialect.name == "postgresql":
             place = connection.scalar(sa.text(_PLACE))
             keys = {key for key, _ in connection.execute(_ADVISORY)}
-            return [each for each in known if _key(each.name, place) in keys]
-    return [each for each in known if _is_locked(_path(ledger, each.name))]
+            return [holder for holder in known if _key(holder.name, place) in keys]
+    return [holder for holder in known if _is_locked(_path(ledger, holder.name))]
 
 
 def _named(ledger: Ledger, name: str) -> str:

@@ -93,31 +93,31 @@ class ObjectLanding:
     ) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return all objects with telemetry, sorted by path, and skipped ones."""
         objects = self._objects()
-        found = [each for each in objects if each["path"].partition("/")[0] not in OTHER_FOLDERS]
-        files = [self._file(each) for each in found if is_read(each["path"])]
+        found = [meta for meta in objects if meta["path"].partition("/")[0] not in OTHER_FOLDERS]
+        files = [self._file(meta) for meta in found if is_read(meta["path"])]
         skipped = [
-            SkippedFile(self.where(each["path"]), NOT_READ)
-            for each in found
-            if not is_read(each["path"]) and LOOKS_LIKE_TELEMETRY.search(each["path"])
+            SkippedFile(self.where(meta["path"]), NOT_READ)
+            for meta in found
+            if not is_read(meta["path"]) and LOOKS_LIKE_TELEMETRY.search(meta["path"])
         ]
         return files, skipped if objects else [SkippedFile(self.where(), _NOTHING)]
 
     def list_said(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return the objects ``*.jsonl`` of ``signals`` or ``evaluations``, and skipped ones."""
         files, skipped = list[LandingFile](), list[SkippedFile]()
-        for each in self._objects(kind):
-            _, _, name = each["path"].partition("/")
+        for meta in self._objects(kind):
+            _, _, name = meta["path"].partition("/")
             if name.endswith(".jsonl") and "/" not in name:
-                files.append(self._file(each))
-            elif each["size"]:
-                skipped.append(SkippedFile(self.where(each["path"]), _NOT_SAID))
+                files.append(self._file(meta))
+            elif meta["size"]:
+                skipped.append(SkippedFile(self.where(meta["path"]), _NOT_SAID))
         return files, skipped
 
     def fingerprint(self) -> str:
         """Return a text that changes with any object."""
         content = hashlib.blake2b(digest_size=16)
-        for each in self._objects():
-            content.update(f"{each['path']}\0{each['size']}\0{_content_name(each)}\0".encode())
+        for meta in self._objects():
+            content.update(f"{meta['path']}\0{meta['size']}\0{_content_name(meta)}\0".encode())
         return content.hexdigest()
 
     def open(self, file: LandingFile) -> BinaryIO:
@@ -136,7 +136,7 @@ class ObjectLanding:
             return
         threads = ThreadPoolExecutor(_AT_A_TIME)
         try:
-            for asked in [threads.submit(self.beginning, each) for each in wanted]:
+            for asked in [threads.submit(self.beginning, file) for file in wanted]:
                 with suppress(OSError):  # of one object: raised again when that is opened
                     asked.result()
         finally:
@@ -208,7 +208,7 @@ class ObjectLanding:
             found = self._store.list_objects(folder)
         except StoreError as error:
             raise LandingError(str(error)) from None
-        return [each for each in found if not _HIDDEN.search(each["path"])]
+        return [meta for meta in found if not _HIDDEN.search(meta["path"])]
 
     def _file(self, found: "ObjectMeta") -> LandingFile:
         name = self.where(found["path"])

@@ -164,10 +164,12 @@ class ObjectStore:
         folder = prefix.rstrip("/") or None
         found = self._tried(
             prefix,
-            lambda: [each for some in obstore.list(self._client, folder) for each in some],
+            lambda: [
+                object_meta for some in obstore.list(self._client, folder) for object_meta in some
+            ],
         )
-        for each in sorted(found, key=lambda each: each["path"]):
-            yield StoredFile(each["path"], each["last_modified"].timestamp())
+        for meta in sorted(found, key=lambda each: each["path"]):
+            yield StoredFile(meta["path"], meta["last_modified"].timestamp())
 
     def list_objects(self, folder: str | None = None) -> Sequence["obstore.ObjectMeta"]:
         """Return all objects, or those of a folder, sorted by path.
@@ -177,7 +179,7 @@ class ObjectStore:
         """
         found = self._tried(
             folder or "",
-            lambda: [each for some in obstore.list(self._client, folder) for each in some],
+            lambda: [meta for some in obstore.list(self._client, folder) for meta in some],
         )
         return sorted(found, key=lambda each: each["path"])
 
@@ -283,7 +285,7 @@ class ObjectStore:
         """
         path = f"{_PROBES}/{uuid.uuid4().hex}"
         self.put(path, b"")
-        probes = {each.path: each.changed_at for each in self.list(f"{_PROBES}/")}
+        probes = {file.path: file.changed_at for file in self.list(f"{_PROBES}/")}
         now = probes[path]
         for each, changed_at in probes.items():
             if each == path or changed_at < now - _PROBE_KEPT_S:

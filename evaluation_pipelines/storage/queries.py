@@ -71,7 +71,7 @@ class Steps:
         if self.last not in steps:
             raise ValueError(f"{self.of} has no step {self.last}, only: {', '.join(steps)}")
         names = list(steps)
-        return {each: steps[each] for each in names[: names.index(self.last) + 1]}
+        return {name: steps[name] for name in names[: names.index(self.last) + 1]}
 
 
 _TABLES = {each.name: each for each in TABLES}

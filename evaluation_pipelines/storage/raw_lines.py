@@ -138,7 +138,7 @@ def _cut(offset: int, text: bytes, limit: int) -> tuple[list[RawLine], int, byte
     pieces, start = list[RawLine](), 0
     while limit and len(text) - start > limit:
         joints = _JOINT.finditer(text, start, start + limit + _LOOK_AHEAD)
-        end = max((each.end() for each in joints if each.end() <= start + limit), default=0)
+        end = max((joint.end() for joint in joints if joint.end() <= start + limit), default=0)
         if not end:
             break
         pieces.append(RawLine(offset + start, text[start:end], end - start, offset + end))

@@ -54,9 +54,9 @@ class Change:
 def rows_gone(changes: Iterable[Change]) -> Counter[str]:
     """Return how many rows went, by table."""
     gone = Counter[str]()
-    for each in changes:
-        left = each.new.row_count if each.new else 0
-        gone[each.old.table_name] += each.old.row_count - left
+    for change in changes:
+        left = change.new.row_count if change.new else 0
+        gone[change.old.table_name] += change.old.row_count - left
     return gone
 
 
@@ -98,16 +98,16 @@ def replace_parts(
             if connection.execute(superseded.where(is_old)).rowcount != len(ids):
                 savepoint.rollback()
                 return None
-            for each in changes:
-                _insert(connection, each, now)
+            for change in changes:
+                _insert(connection, change, now)
             also(connection, changes)
             savepoint.commit()
         is_done = True
         return changes
     finally:
-        for each in changes:
-            if each.new is not None and not is_done:
-                lake.store.delete(each.new.path)
+        for change in changes:
+            if change.new is not None and not is_done:
+                lake.store.delete(change.new.path)
 
 
 def _staged(ledger: Ledger, lake: Lake, part: Part, rows: pl.DataFrame | None) -> Change:
@@ -120,7 +120,7 @@ def _staged(ledger: Ledger, lake: Lake, part: Part, rows: pl.DataFrame | None) -
         first, last = part.first_bucket, part.last_bucket
         new = replace(new, slot=part.slot, first_bucket=first, last_bucket=last)
     origins = Manifest(ledger).origins(part.part_id)
-    return Change(part, new, {each: rows_from(rows, each) for each in origins})
+    return Change(part, new, {origin: rows_from(rows, origin) for origin in origins})
 
 
 def rows_from(rows: pl.DataFrame, origin: PartOrigin) -> int:
@@ -138,7 +138,9 @@ def _insert(connection: sa.Connection, change: Change, now: datetime) -> None:
     insert = sa.insert(PARTS).values(**asdict(change.new), created_at=now)
     part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
     # Where nothing is left of some bytes, the old part keeps them until it is deleted.
-    for origin, rows in ((each, rows) for each, rows in change.origins.items() if rows):
+    for origin, rows in (
+        (part_origin, rows) for part_origin, rows in change.origins.items() if rows
+    ):
         is_origin = (
             _ORIGIN.part_id == change.old.part_id,
             _ORIGIN.file_id == origin.file_id,
@@ -267,7 +269,7 @@ def find_damage(stores: Stores, *, verifies: bool = False) -> dict[str, str]:
     lake, found = stores.lake, dict[str, str]()
     for table in (each for each in TABLES if each is not QUARANTINE):
         parts = Manifest(stores.ledger).all_current(table.name)
-        files = {each.path: each.changed_at for each in lake.store.list(f"{table.name}/")}
+        files = {file.path: file.changed_at for file in lake.store.list(f"{table.name}/")}
         for part in parts:
             changed_at = files.get(part.path)
             is_changed = changed_at is None or changed_at > part.created_at.timestamp()

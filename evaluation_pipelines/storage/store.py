@@ -156,10 +156,10 @@ def older_than(
 
     The time is that of another clock, which may be ahead of the store's.
     """
-    found = [each for each in files if each.changed_at < before.timestamp()]
+    found = [file for file in files if file.changed_at < before.timestamp()]
     if found and grace:
         latest = store.now() - grace.total_seconds()
-        found = [each for each in found if each.changed_at < latest]
+        found = [file for file in found if file.changed_at < latest]
     return found
 
 
@@ -286,13 +286,13 @@ class LocalStore:
         """Create a folder and those above it in the store; each survives a power cut."""
         self.refuse_links(folder)
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        for each in reversed(missing):
-            each.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-            _sync(each.parent)
+        for path in reversed(missing):
+            path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+            _sync(path.parent)
         if shared:
-            for each in (folder, *folder.parents):
-                if each.is_relative_to(self.root):
-                    share(each, self._group_id)
+            for parent in (folder, *folder.parents):
+                if parent.is_relative_to(self.root):
+                    share(parent, self._group_id)
 
     def _write(self, path: Path, content: bytes | memoryview, *, shared: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -368,7 +368,7 @@ def open_store(location: Path | str, group_id: int | None = None) -> Store:
 def open_object_store(location: str) -> "ObjectStore":
     """Return the object store at a URL; see ``open_store``."""
     if location.partition("://")[0] not in _OBJECT_STORES:
-        known = ", ".join(f"{each}://" for each in _OBJECT_STORES)
+        known = ", ".join(f"{store}://" for store in _OBJECT_STORES)
         raise UnknownStoreError(f"{location} is no object store. Use a path or one of {known}.")
     try:
         from evaluation_pipelines.storage.object_store import ObjectStore  # slow, rarely needed

@@ -81,7 +81,9 @@ class ForgottenEvents:
 
     def left_outcomes(self, outcomes: Sequence[LateOutcome]) -> tuple[LateOutcome, ...]:
         """Return outcomes of sessions not forgotten, as of the last ``leave_out``."""
-        return tuple(each for each in outcomes if not is_forgotten_outcome(each, self._forgotten))
+        return tuple(
+            outcome for outcome in outcomes if not is_forgotten_outcome(outcome, self._forgotten)
+        )
 
     def first_bytes(self, text: str) -> str:
         """Return what the quarantine keeps of a line: nothing where ids become pseudonyms."""

@@ -281,9 +281,9 @@ class Ingest:
                     self.stores.lake.store.delete(part.path)
         path = self.stores.landing.shown(source.path)
         report.skipped += [
-            SkippedFile(path, f"{each.length_bytes} bytes from byte {each.offset} on: {CUT_OFF}")
-            for each in batch.quarantined
-            if each.reason == CUT_OFF
+            SkippedFile(path, f"{line.length_bytes} bytes from byte {line.offset} on: {CUT_OFF}")
+            for line in batch.quarantined
+            if line.reason == CUT_OFF
         ]
         report.counts.add(counts)
         report.dates.update(part.session_date for part in parts if part.session_date)

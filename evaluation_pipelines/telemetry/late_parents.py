@@ -106,18 +106,18 @@ class _Plan:
     @classmethod
     def of(cls, stores: Stores, flagged: Collection[SessionStart]) -> "_Plan":
         """Plan the moves of flagged sessions, from their landed events."""
-        ids = {each.session_id for each in flagged}
+        ids = {start.session_id for start in flagged}
         found = read_starts(stores.ledger, ids)  # with those they are filed under
         named = _named_by_trees(stores, found)
-        ids |= {each.parent_session_id for each in named.values() if each.parent_session_id}
-        ids |= {each.session_id for each in found}
-        groups = _groups(stores, {each.session_date for each in found})
+        ids |= {start.parent_session_id for start in named.values() if start.parent_session_id}
+        ids |= {start.session_id for start in found}
+        groups = _groups(stores, {start.session_date for start in found})
         # A session may get a later date when events leave it.
         left = groups.filter(pl.col("own").is_in(ids))["session_id"]
         groups = groups.filter(pl.col("session_id").is_in(ids | {*left}))
         known = [
-            named.get((each.organization_id, each.session_id), each)
-            for each in read_starts(stores.ledger, ids | {*groups["session_id"], *groups["own"]})
+            named.get((start.organization_id, start.session_id), start)
+            for start in read_starts(stores.ledger, ids | {*groups["session_id"], *groups["own"]})
         ]
         parents = Parents(stored_parents(known))
         filed = _filed(groups, parents, known, stores.settings.start_date)
@@ -145,24 +145,24 @@ def _named_by_trees(
 ) -> dict[tuple[str, str], SessionStart]:
     """Return the contested traces with the parent by all of their spans, by their key."""
     contested = {
-        (each.organization_id, each.session_id): each
-        for each in starts
-        if each.unfiled
-        and each.session_id.startswith(TRACE)
-        and each.named_by is not None
-        and not each.named_by.startswith(BY_ROOT)
+        (start.organization_id, start.session_id): start
+        for start in starts
+        if start.unfiled
+        and start.session_id.startswith(TRACE)
+        and start.named_by is not None
+        and not start.named_by.startswith(BY_ROOT)
     }
     if not contested:
         return {}
-    days = sorted({each.session_date for each in starts})
+    days = sorted({start.session_date for start in starts})
     is_theirs = pl.col("trace_id").is_in([name.removeprefix(TRACE) for _, name in contested])
     rows = stores.lake.read(AGENT_EVENTS_LANDED, days, TRACE_COLUMNS, is_theirs)
     best = trace_sessions(rows.with_columns(organization_id=pl.lit(None, pl.String)))
     sessions = dict(best.select("trace_id", "session_id").iter_rows())
     return {
-        key: replace(each, parent_session_id=session, named_by=BY_TREE)
-        for key, each in contested.items()
-        if (session := sessions.get(each.session_id.removeprefix(TRACE))) is not None
+        key: replace(start, parent_session_id=session, named_by=BY_TREE)
+        for key, start in contested.items()
+        if (session := sessions.get(start.session_id.removeprefix(TRACE))) is not None
     }
 
 
@@ -181,7 +181,9 @@ def _filed(
     groups: pl.DataFrame, parents: Parents, known: Collection[SessionStart], first: date
 ) -> pl.DataFrame:
     """Return the groups with their ``root``, its date ``new_date`` and its first time."""
-    dates = {session_of(each.organization_id, each.session_id): each.session_date for each in known}
+    dates = {
+        session_of(start.organization_id, start.session_id): start.session_date for start in known
+    }
     roots = [
         (root := parents.root_of(organization, own), session_of(organization, root)[0])
         for organization, own in groups.select("organization", "own").iter_rows()
@@ -212,7 +214,7 @@ def _starts_after(
     """
     columns = ("organization", "own", "root", "session_id", "new_date", "first_time")
     rows = filed.select(columns).iter_rows()
-    indexed = {session_of(each.organization_id, each.session_id) for each in known}
+    indexed = {session_of(start.organization_id, start.session_id) for start in known}
     new = dict[tuple[str, str], SessionStart]()
     after = dict[tuple[str, str], tuple[date, datetime]]()
     before = set[str]()
@@ -289,9 +291,9 @@ def _left(
             ):
                 name = f"moved-{part.part_id}-{uuid.uuid4().hex[:8]}"
                 origins = [
-                    replace(each, row_count=number)
-                    for each in manifest.origins(part.part_id)
-                    if (number := rows_from(away, each))
+                    replace(origin, row_count=number)
+                    for origin in manifest.origins(part.part_id)
+                    if (number := rows_from(away, origin))
                 ]
                 new = lake.write_part(away, table, new_date, name)
                 moved.parts.append((new, origins))

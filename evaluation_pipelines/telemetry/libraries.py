@@ -95,9 +95,9 @@ class Library:
 def session_lines() -> dict[str, str]:
     """Return the line of code that gives spans the id of a session, by their scope."""
     return {
-        scope: each.session or f"nothing: each run of {each.title} is a session"
-        for each in libraries().values()
-        for scope in each.scopes
+        scope: library.session or f"nothing: each run of {library.title} is a session"
+        for library in libraries().values()
+        for scope in library.scopes
     }
 
 

@@ -135,11 +135,13 @@ def _look(program: TranscriptProgram, path: Path, root: Path) -> TranscriptFile 
 def repository_of(folder: str) -> str | None:
     """Return the URL of ``origin`` of the repository that a folder is in, None without one."""
     place = Path(folder)
-    for each in (place, *islice(place.parents, 20)):
+    for parent in (place, *islice(place.parents, 20)):
         with suppress(OSError, ValueError):
-            git = each / ".git"
+            git = parent / ".git"
             if git.is_file():  # a worktree: .git/worktrees/<name> of its repository
-                git = Path(each, git.read_text("utf-8").partition("gitdir:")[2].strip()).parents[1]
+                git = Path(parent, git.read_text("utf-8").partition("gitdir:")[2].strip()).parents[
+                    1
+                ]
             if (git / "config").is_file():
                 found = _ORIGIN.search((git / "config").read_text("utf-8"))
                 return found and found[1]
@@ -215,7 +217,7 @@ def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -
     if not is_final and waits is not None:
         end, context = waits
     taken = reader.take(end)
-    defects = [defect_line(path, each) for each in taken.unreadable]
+    defects = [defect_line(path, line) for line in taken.unreadable]
     content = b"".join((*defects, *otlp_lines(reader.program, taken.records)))
     return Piece(content, taken.lines, end, dict(context))
 
@@ -228,17 +230,17 @@ def older_relatives(
     if head.first_id is None:
         return []
     return [
-        each
-        for each, other in heads.items()
-        if other.first_id == head.first_id and born(each, other) < born(file, head)
+        transcript_file
+        for transcript_file, other in heads.items()
+        if other.first_id == head.first_id and born(transcript_file, other) < born(file, head)
     ]
 
 
 def copied_ids(relatives: Iterable[TranscriptFile]) -> frozenset[str]:
     """Return the ids of the lines of some files."""
     found: set[str] = set()
-    for each in relatives:
-        with suppress(OSError), each.open() as handle:
+    for relative in relatives:
+        with suppress(OSError), relative.open() as handle:
             for line in read_lines(handle, 0, _LONGEST_LINE_BYTES):
                 found.update(match.decode() for match in _UUID.findall(line.text))
     return frozenset(found)
@@ -285,8 +287,12 @@ def _session(
     session_id: str, group: Sequence[TranscriptFile], settings: TelemetrySettings
 ) -> list[tuple[str, bytes]]:
     """Return the transcripts of a session as telemetry, by path: empty without an answer."""
-    heads = {each: each.head() for each in group}
-    own = [each for each in group if heads[each].session_id == session_id]
+    heads = {transcript_file: transcript_file.head() for transcript_file in group}
+    own = [
+        transcript_file
+        for transcript_file in group
+        if heads[transcript_file].session_id == session_id
+    ]
     contents = []
     for file in own:
         with suppress(OSError):

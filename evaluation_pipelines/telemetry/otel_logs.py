@@ -282,8 +282,8 @@ def read_otel_logs(
     waits_s = PATIENCE_S if patience_s is None else patience_s
     with _opened(stores.settings, waits_s) as table:
         reader = _Reader(stores, table, clock, report, hold)
-        for each in intervals(table.minutes(_first_minute(stores)), rows_per_file):
-            reader.read(each)
+        for interval in intervals(table.minutes(_first_minute(stores)), rows_per_file):
+            reader.read(interval)
     return report
 
 
@@ -363,8 +363,8 @@ def _delete_unnamed(stores: Stores, hold: Hold) -> None:
     root = stores.landing.folder
     if root is not None and (left := list((root / FOLDER).glob(f"*/*/{_HIDDEN}*"))):
         hold.check()  # after they were listed: none of them is of another process
-        for each in left:
-            each.unlink()
+        for path in left:
+            path.unlink()
 
 
 def source_of(settings: Settings) -> str:

@@ -140,7 +140,7 @@ def read_own_prices(path: Path) -> OwnPrices:
     try:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(content, Loader=_LOADER)
-        if any(isinstance(each, yaml.AliasEvent) for each in events):
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
             return OwnPrices(faults=(f"{path} has YAML aliases (*name). Write out the values",))
         values = yaml.load(content, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:

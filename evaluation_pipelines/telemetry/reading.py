@@ -252,7 +252,7 @@ class ByteRangeReader:
                 else:
                     yield found, request.byte_range
         finally:
-            self._report([each for each in not_read if not each.was_moved])
+            self._report([read for read in not_read if not read.was_moved])
 
     def _report(self, not_read: list[NotRead]) -> None:
         """Report that workers failed: one process is slow."""

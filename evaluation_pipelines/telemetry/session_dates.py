@@ -149,9 +149,9 @@ class _Known:
         starts = read_starts(ledger, {each for row in ids.rows() for each in row if each})
         stored = stored_parents(starts)
         seen = dict[Session, datetime]()
-        for each in starts:
-            key = session_of(each.organization_id, each.session_id)
-            seen[key] = min(each.first_event_time, seen.get(key, each.first_event_time))
+        for start in starts:
+            key = session_of(start.organization_id, start.session_id)
+            seen[key] = min(start.first_event_time, seen.get(key, start.first_event_time))
         parents = Parents.of(stored, named)
         contested = contested_traces(events, stored, parents.found)
         return cls(_dates_of(starts), parents, seen, stored, contested)
@@ -191,23 +191,26 @@ def read_starts(ledger: "Ledger", session_ids: Collection[str]) -> list[SessionS
     while wanted:
         more, seen = index.starts(wanted), seen | wanted
         found += more
-        wanted = {each.parent_session_id for each in more if each.parent_session_id} - seen
+        wanted = {start.parent_session_id for start in more if start.parent_session_id} - seen
     return found
 
 
 def stored_parents(starts: Iterable[SessionStart]) -> dict[Session, Parent]:
     """Return the parents of sub-agents and traces by their starts."""
     return {
-        session_of(each.organization_id, each.session_id): (each.parent_session_id, each.named_by)
-        for each in starts
-        if each.parent_session_id is not None
+        session_of(start.organization_id, start.session_id): (
+            start.parent_session_id,
+            start.named_by,
+        )
+        for start in starts
+        if start.parent_session_id is not None
     }
 
 
 def _dates_of(starts: Iterable[SessionStart]) -> Dates:
     dates: Dates = {}
-    for each in starts:
-        dates.setdefault(each.session_id, {})[each.organization_id] = each.session_date
+    for start in starts:
+        dates.setdefault(start.session_id, {})[start.organization_id] = start.session_date
     return dates
 
 

@@ -84,9 +84,17 @@ class TranscriptIngest:
             raise OSError("transcripts become landing files: EVAL_LANDING_DIR must be a folder")
         files, skipped = find_transcripts()
         self.report.skipped += skipped
-        known = TranscriptReads(self.stores.ledger).known([_hash(each) for each in files])
-        changed = [each for each in files if self._has_changed(each, known.get(_hash(each)))]
-        progress.begin("reading transcripts", sum(each.size_bytes for each in changed))
+        known = TranscriptReads(self.stores.ledger).known(
+            [_hash(transcript_file) for transcript_file in files]
+        )
+        changed = [
+            transcript_file
+            for transcript_file in files
+            if self._has_changed(transcript_file, known.get(_hash(transcript_file)))
+        ]
+        progress.begin(
+            "reading transcripts", sum(transcript_file.size_bytes for transcript_file in changed)
+        )
         heads = _heads(files, changed, known)
         writer = ReceivedFiles(root, _FILE_BYTES, self.clock)
         with closing(writer), infrequent_gc():

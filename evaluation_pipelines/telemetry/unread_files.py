@@ -96,14 +96,22 @@ def find_unread_files(
     """
     source_files = SourceFiles(stores.ledger)
     seen = source_files.last_seen()
-    files, skipped = stores.landing.list_files({(each.device, each.inode) for each in seen})
-    unchanged = {each for each in seen if each.changed_at_ns is not None}
-    changed = [each for each in files if each.size_bytes and _seen(each) not in unchanged]
-    known = source_files.with_inodes({each.inode for each in changed})
+    files, skipped = stores.landing.list_files(
+        {(seen_file.device, seen_file.inode) for seen_file in seen}
+    )
+    unchanged = {seen_file for seen_file in seen if seen_file.changed_at_ns is not None}
+    changed = [
+        landing_file
+        for landing_file in files
+        if landing_file.size_bytes and _seen(landing_file) not in unchanged
+    ]
+    known = source_files.with_inodes({landing_file.inode for landing_file in changed})
     newest = newest_generations(known)
-    generations = Counter((each.device, each.inode) for each in known)
+    generations = Counter((source_file.device, source_file.inode) for source_file in known)
     if in_order:
-        stores.landing.prefetch([each for each in changed if _identity(each) not in newest])
+        stores.landing.prefetch(
+            [landing_file for landing_file in changed if _identity(landing_file) not in newest]
+        )
     final = _final_files(files)
     unread: list[UnreadFile] = []
     read: dict[str, SeenFile] = {}
@@ -138,7 +146,7 @@ def unread_since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | Non
     Raises:
         LandingError: The place of the files does not answer.
     """
-    return min((_since(stores, each) for each in unread), default=None)
+    return min((_since(stores, file) for file in unread), default=None)
 
 
 def _since(stores: Stores, unread: UnreadFile) -> datetime:
@@ -156,15 +164,15 @@ def _final_files(files: Sequence[LandingFile]) -> set[LandingFile]:
 
     A collector may still have the last bytes of a file that it rotates: it must be at rest.
     """
-    places = {each: place_in_series(each.path) for each in files}
+    places = {file: place_in_series(file.path) for file in files}
     newest: dict[str, tuple[int, ...]] = {}
     for series, rank in places.values():
         newest[series] = max(rank, newest.get(series, rank))
     now_ns = time_ns()
     return {
-        each
-        for each, (series, rank) in places.items()
-        if now_ns - each.modified_at_ns > (_RESTING_NS if rank < newest[series] else _DAY_NS)
+        file
+        for file, (series, rank) in places.items()
+        if now_ns - file.modified_at_ns > (_RESTING_NS if rank < newest[series] else _DAY_NS)
     }
 
 
@@ -207,16 +215,16 @@ def newest_generations(known: Iterable[SourceFile]) -> dict[tuple[int, int], Sou
     Newest by the number in its id, not by time: clocks can be set back.
     """
     newest: dict[tuple[int, int], SourceFile] = {}
-    for each in known:
-        before = newest.setdefault((each.device, each.inode), each)
-        if _generation(each) > _generation(before):
-            newest[each.device, each.inode] = each
+    for file in known:
+        before = newest.setdefault((file.device, file.inode), file)
+        if _generation(file) > _generation(before):
+            newest[file.device, file.inode] = file
     return newest
 
 
 def known_identities(stores: Stores) -> set[tuple[int, int]]:
     """Return device and inode of all files that were ever read."""
-    return {(each.device, each.inode) for each in SourceFiles(stores.ledger).last_seen()}
+    return {(file.device, file.inode) for file in SourceFiles(stores.ledger).last_seen()}
 
 
 def _generation(source: SourceFile) -> int:
@@ -284,8 +292,12 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     files, skipped = stores.landing.list_files(newest.keys())
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
-    here = {(each.path, each.first_seen_at) for key, each in newest.items() if key in present}
-    replaced = set() if stores.landing.grows else {each.path for each in files}
+    here = {
+        (source_file.path, source_file.first_seen_at)
+        for key, source_file in newest.items()
+        if key in present
+    }
+    replaced = set() if stores.landing.grows else {landing_file.path for landing_file in files}
     for identity, source in newest.items():
         file = present.pop(identity, None)
         if file is None and (

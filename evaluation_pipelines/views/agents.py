@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.formatting import interval
-from evaluation_pipelines.reputation.domain.agent_score import agent_scores, progress, withheld
+from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, progress, withheld
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import (
     SubmittedEvaluations,
@@ -97,7 +97,7 @@ def _scores(
     window = pl.concat([AGENT_WINDOWS.no_rows, *windows])
     before = exported.select(*AGENT_SCORES.key, earlier="score_30d_ago")
     new = (
-        withheld(agent_scores(window, window.clear(), now))
+        withheld(agent_ratings(window, window.clear(), now))
         .join(before, on=AGENT_SCORES.key, how="left")
         .with_columns(score_30d_ago="earlier")
     )

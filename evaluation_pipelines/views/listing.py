@@ -93,7 +93,7 @@ class Listing:
             last = _EPOCH + timedelta(days=int(self._decoded(after)[0])) if after else date.max
         except OverflowError as error:
             raise CursorError(_NO_CURSOR) from error
-        waiting, at_once = sorted((each for each in dates if each <= last), reverse=True), 1
+        waiting, at_once = sorted((day for day in dates if day <= last), reverse=True), 1
         rows = shown = self.newest_first(read(waiting[:1]))
         while True:
             shown, cursor = self.page(rows, self.usual_order, after, limit)
@@ -159,7 +159,7 @@ class Listing:
 
     @property
     def _columns(self) -> Mapping[str, Any]:
-        return {each.name: each for each in self.table.columns}
+        return {column.name: column for column in self.table.columns}
 
 
 _NO_CURSOR = "Invalid cursor. Start again without one."

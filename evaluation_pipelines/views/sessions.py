@@ -226,7 +226,7 @@ def with_details(
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    names = [each for each in names if each not in rows.columns or each in _OF_JUDGE]
+    names = [name for name in names if name not in rows.columns or name in _OF_JUDGE]
     days = rows["session_date"].unique().sort().to_list()
     is_one = _is_one_of(rows)
     if nested := [each for each in _NESTED if each in names]:
@@ -435,8 +435,8 @@ def _judged(rows: pl.DataFrame, badges: Mapping[SessionKey, Badge]) -> pl.DataFr
     }
     live = pl.DataFrame(
         [
-            (*key, each.text, each.total, each.model, list(each.flags))
-            for key, each in badges.items()
+            (*key, badge.text, badge.total, badge.model, list(badge.flags))
+            for key, badge in badges.items()
         ],
         schema,
         orient="row",
@@ -482,7 +482,7 @@ class ToolRows:
 
     def of_organization(self, organization: str) -> "ToolRows":
         """Return the rows of one organization."""
-        return ToolRows(*(each.filter(organization_id=organization) for each in self.frames))
+        return ToolRows(*(frame.filter(organization_id=organization) for frame in self.frames))
 
     def lost_by(self, by: Literal["tool", "model"]) -> pl.DataFrame:
         """Return :func:`lost_by` of all sessions."""
@@ -490,7 +490,9 @@ class ToolRows:
 
     def of_sessions(self, sessions: pl.DataFrame) -> "ToolRows":
         """Return the rows of some sessions."""
-        return ToolRows(*(each.join(sessions, on=SESSION_KEY, how="semi") for each in self.frames))
+        return ToolRows(
+            *(frame.join(sessions, on=SESSION_KEY, how="semi") for frame in self.frames)
+        )
 
 
 def tool_calls(lake: Lake, days: Collection[date]) -> ToolRows:
@@ -518,7 +520,9 @@ class ToolCalls:
         with self._lock:
             found = self._cache.values(self._stores.lake.snapshot(), days)
         every = [tool_calls(self._stores.lake, ()), *found]
-        return ToolRows(*map(pl.concat, zip(*(each.frames for each in every), strict=True)))
+        return ToolRows(
+            *map(pl.concat, zip(*(tool_rows.frames for tool_rows in every), strict=True))
+        )
 
 
 def _read(lake: Lake, day: date) -> ToolRows:

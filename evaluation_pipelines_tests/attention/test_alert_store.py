@@ -18,7 +18,7 @@ def test_the_same_alert_is_raised_once_until_it_ends(ledger: Ledger) -> None:
     assert not store.put(OTHER, at(minutes=5))
     assert store.put(FULL, at(minutes=6))
     # Ended alerts stay readable, and alerts of another kind do not end.
-    assert [(each.alert.cause, each.ended_at) for each in store.all()] == [
+    assert [(row.alert.cause, row.ended_at) for row in store.all()] == [
         ("a", at(minutes=4)),
         ("b", None),
         ("a", None),

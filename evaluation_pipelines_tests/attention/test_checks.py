@@ -24,7 +24,7 @@ JUNE = datetime(2026, 6, 1, 13, tzinfo=UTC)
 
 
 def titles(workplace: Workplace) -> list[str]:
-    return [each.alert.title for each in AlertStore(workplace.ledger).all()]
+    return [row.alert.title for row in AlertStore(workplace.ledger).all()]
 
 
 def test_a_damaged_file_is_an_alert_until_it_is_built_again(workplace: Workplace) -> None:
@@ -35,7 +35,7 @@ def test_a_damaged_file_is_an_alert_until_it_is_built_again(workplace: Workplace
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"x")
     assert check_alerts(workplace.stores, JUNE, LOG) == {"damaged files": 1}
-    (alert,) = (each.alert for each in AlertStore(workplace.ledger).all())
+    (alert,) = (row.alert for row in AlertStore(workplace.ledger).all())
     assert f"{path.name} is damaged" in alert.title
     assert "evaluation-pipelines build --damaged" in alert.text
 
@@ -177,4 +177,4 @@ def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workpl
     assert names == ["codex", "claude_code", "claude_code"]
     # After a month it is no longer expected, and its alert ends.
     assert check_alerts(workplace.stores, NOW + timedelta(days=60), LOG) == {}
-    assert all(each.ended_at is not None for each in AlertStore(workplace.ledger).all())
+    assert all(row.ended_at is not None for row in AlertStore(workplace.ledger).all())

@@ -46,14 +46,14 @@ def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Ta
         [row for table in tables_of(page) for row in table if "Finding" in row]
         for page in (sound, answer.text)
     )
-    failed = [each for each in checks if each not in was]
+    failed = [check for check in checks if check not in was]
     (row,) = [each for each in failed if each.get("State") == "failed"]
     assert row["Finding"] == f"{name} {_DAMAGED}"
     said = "Build its date again.In a terminal"
     assert row["Fix"] == f"{said}Run: evaluation-pipelines build --damaged"
     # Of a day whose events cannot be read no check can say that nothing arrived.
     others = {each["Area"] for each in was} - ({"telemetry"} if table is AGENT_EVENTS else set())
-    assert {each["Area"] for each in checks} >= others | {"tables"}
+    assert {check["Area"] for check in checks} >= others | {"tables"}
     needs = restarted.client().get("/").text.partition('id="needs"')[2]
     first = needs[: needs.index("</li>")]
     assert name in first
@@ -75,9 +75,9 @@ def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
 def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) -> None:
     def checks() -> list[list[str]]:
         items = built_days("doctor", "--offline", "--format", "json").items()
-        return [[each["area"], each["state"], each["seen"], each["advice"]] for each in items]
+        return [[item["area"], item["state"], item["seen"], item["advice"]] for item in items]
 
-    sound = [each[:2] for each in checks()]
+    sound = [check[:2] for check in checks()]
     (path,) = Path("data/lake/scorecards/session_date=2026-06-02").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-9])
     found = checks()
@@ -91,7 +91,7 @@ def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) 
     run = "Build its date again. Run: evaluation-pipelines build --damaged"
     assert f"failed: {path} {_DAMAGED}\n  {run}" in built_days("doctor").out
     assert built_days("build", "--damaged").code == 0
-    assert [each[:2] for each in checks()] == sound
+    assert [check[:2] for check in checks()] == sound
 
 
 def test_damaged_lines_in_quarantine_leave_the_other_checks(

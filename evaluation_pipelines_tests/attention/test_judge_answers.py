@@ -22,7 +22,7 @@ def down() -> JudgeReport:
 
 
 def open_alerts(workplace: Workplace) -> list[str]:
-    return [each.alert.title for each in AlertStore(workplace.ledger).all() if not each.ended_at]
+    return [row.alert.title for row in AlertStore(workplace.ledger).all() if not row.ended_at]
 
 
 def test_the_overview_says_so_until_the_judge_answers(workplace: Workplace) -> None:

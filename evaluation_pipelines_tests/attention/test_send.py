@@ -75,9 +75,9 @@ def test_the_same_cause_is_sent_once(
 ) -> None:
     with open_receiver() as receiver:
         opened = stores(workplace, receiver.url)
-        raised = [raise_alert(opened, each, NOW, LOG) for each in (FULL, FULL, OTHER)]
+        raised = [raise_alert(opened, alert, NOW, LOG) for alert in (FULL, FULL, OTHER)]
         AlertStore(opened.ledger).end_except("disk", {"b"}, NOW)
-        raised += [raise_alert(opened, each, NOW, LOG) for each in (FULL, OTHER)]
+        raised += [raise_alert(opened, alert, NOW, LOG) for alert in (FULL, OTHER)]
 
     assert raised == [True, False, True, True, False]
     titles = [text.splitlines()[0] for text in receiver.texts]

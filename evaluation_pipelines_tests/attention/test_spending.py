@@ -52,7 +52,7 @@ def requests(session: str, *costs: tuple[float, float | None]) -> bytes:
 def found(workplace: Workplace, now: datetime = NOW) -> set[str]:
     """Run the check; return the titles of all alerts."""
     check_alerts(workplace.stores, now, LOG)
-    return {each.alert.title for each in AlertStore(workplace.ledger).all()}
+    return {row.alert.title for row in AlertStore(workplace.ledger).all()}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_whoever_passes_the_limit_of_a_day_is_named_as_the_settings_allow(
             "team": "team oak of default spent $10.50 in 2026-12-01",
             "person": "person ada spent $10.50 in 2026-12-01",
         }
-        assert found(workplace) == {titles[each] for each in shown or titles}
+        assert found(workplace) == {titles[title] for title in shown or titles}
 
 
 def test_what_a_session_spends_counts_on_the_day_of_each_request(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_what_a_session_spends_counts_on_the_day_of_each_request(tmp_path: Path)
         workplace.build()
         check_alerts(workplace.stores, day, LOG)
         (alert,) = [
-            each.alert
-            for each in AlertStore(workplace.ledger).all()
-            if each.alert.kind == "spending" and "2026-06-01" in each.alert.title
+            row.alert
+            for row in AlertStore(workplace.ledger).all()
+            if row.alert.kind == "spending" and "2026-06-01" in row.alert.title
         ]
         # 7 + 2 + 4
         assert alert.title == "organization default spent at least $13.00 in 2026-06-01"
@@ -112,9 +112,9 @@ def test_an_alert_says_what_for_is_raised_once_and_ends_with_its_day(tmp_path: P
             "s0#baseline-1: $0.50 (model m)",
         ]
         check_alerts(workplace.stores, NOW + timedelta(days=1), LOG)
-        assert [each.ended_at for each in AlertStore(workplace.ledger).all()] == [None, None]
+        assert [row.ended_at for row in AlertStore(workplace.ledger).all()] == [None, None]
         check_alerts(workplace.stores, NOW + timedelta(days=2), LOG)
-        assert all(each.ended_at for each in AlertStore(workplace.ledger).all())
+        assert all(row.ended_at for row in AlertStore(workplace.ledger).all())
 
 
 def test_a_month_is_reported_from_four_fifths_of_its_limit(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def of_overview(page: str) -> Shown:
         spans = re.findall(r'<span class="small">(.*?)</span>', details, re.DOTALL)
         spans.append(remedy)
         said = re.sub(r"<span [^>]*>since (.*?)</span>", r"(since \1)", title)
-        found.append((state, text_of(said), [text_of(each) for each in spans]))
+        found.append((state, text_of(said), [text_of(span) for span in spans]))
     return found
 
 
@@ -119,7 +119,7 @@ def test_every_surface_names_the_same_items_in_the_same_words(
         alerts = receiver.texts
     items = json.loads(program("doctor", "--offline", "--format", "json").out)["items"]
     shown = of_json(items)
-    kinds = [each["kind"] for each in items if each["state"] != "ok"]
+    kinds = [item["kind"] for item in items if item["state"] != "ok"]
     assert {"parked", "stale", "quarantine", "regression", "quality_risk"} <= {*kinds}
     assert {"judge_down", "reviews", "gaps"} <= {*kinds}
     assert of_terminal(program("doctor", "--offline").out) == shown

@@ -78,7 +78,9 @@ def main() -> None:
     sections: dict[str, Section] = {}
     for name in arguments.only:
         sections[name] = _section(name, options, arguments.resume)
-    report.print_outcomes([each for section in sections.values() for each in section.outcomes])
+    report.print_outcomes(
+        [outcome for section in sections.values() for outcome in section.outcomes]
+    )
     if list(sections) == list(SECTIONS):
         report.write(report.results(sections, options))
 

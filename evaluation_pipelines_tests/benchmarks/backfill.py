@@ -73,7 +73,7 @@ def run(options: Options) -> Section:
 def _by_command(folder: Path, first: date, last: date) -> Measurement:
     """The daily tables of some dates made by a command, as in a terminal."""
     command = ("dagster", "asset", "materialize", "-m", "evaluation_pipelines.definitions")
-    tables = ",".join(each.table.name for each in TELEMETRY_TABLES)
+    tables = ",".join(table.table.name for table in TELEMETRY_TABLES)
     dates = ("--select", tables, "--partition-range", f"{first}...{last}")
     measured = _measured(folder, "-m", *command, *dates)
     made = run_function("backfill_work:made", folder=str(folder), first=str(first), last=str(last))

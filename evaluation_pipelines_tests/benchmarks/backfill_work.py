@@ -189,7 +189,7 @@ def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
         (300 - active_s / prompts) / 240,
         (20 - total / prompts) / 12,
     )
-    shares = [min(max(each, 0), 1) for each in criteria]
+    shares = [min(max(criterion, 0), 1) for criterion in criteria]
     efficiency = (shares[0] * 60 + shares[1] * 25 + shares[2] * 15) / 100
     return {
         "session": key,
@@ -271,7 +271,7 @@ def commit_parts(
 ) -> None:
     """Let the ledger name landed parts and the sessions in them, as after an ingest."""
     now = datetime.now(UTC)
-    events = [each for each in parts if each.table_name == AGENT_EVENTS_LANDED.name]
+    events = [part for part in parts if part.table_name == AGENT_EVENTS_LANDED.name]
     SourceFiles(stores.ledger).add(
         SourceFile(
             file_id=_FILE,
@@ -293,7 +293,7 @@ def commit_parts(
         ingested_at=now,
         parts=tuple(parts),
         sessions=tuple(sessions),
-        counts=IngestCounts(events=sum(each.row_count for each in events)),
+        counts=IngestCounts(events=sum(event.row_count for event in events)),
     )
     with held(stores.ledger, INGEST) as hold:
         IngestBatches(stores.ledger).commit_batch(landed, hold)

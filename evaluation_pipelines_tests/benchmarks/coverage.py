@@ -60,22 +60,24 @@ def run(options: Options) -> Section:
         # The longest first, so that no core waits for another at the end.
         order = sorted(every, key=lambda each: -each.labels * each.models * sum(each.runs))
         rounds = [
-            {each.name: pool.submit(measure_one, each, number) for each in order}
+            {scenario.name: pool.submit(measure_one, scenario, number) for scenario in order}
             for number in range(_ROUNDS)
         ]
         for under_way in rounds:
-            more = [under_way[each.name].result() for each in every]
+            more = [under_way[scenario.name].result() for scenario in every]
             found = list(map(add, found, more)) if found else more
             write(found[: len(SCENARIOS)])
             write_money(found[len(SCENARIOS) :])
             tell(f"  {_said_of(found)}")
-    missed = [f"{each.scenario.name}: {what}" for each in found for what in each.failures()]
+    missed = [
+        f"{measured.scenario.name}: {what}" for measured in found for what in measured.failures()
+    ]
     for line in missed:
         tell(f"  missed: {line}")
     section.outcomes = [
         Outcome(
             "scenarios whose intervals and verdicts hold",
-            str(sum(not each.failures() for each in found)),
+            str(sum(not measured.failures() for measured in found)),
             str(len(found)),
             "-",
             "all that are given and can be had",
@@ -94,7 +96,7 @@ def measure_one(scenario: Scenario, number: int) -> Measured:
 
 def _said_of(found: Sequence[Measured]) -> str:
     """Return the numbers of samples, and their Monte-Carlo errors."""
-    most, least = (choose(each.samples for each in found) for choose in (max, min))
+    most, least = (choose(measured.samples for measured in found) for choose in (max, min))
     errors = [100 * math.sqrt(0.95 * 0.05 / number) for number in (most, least)]
     return (
         f"{most} samples of each kind, {least} of those with four labels. The Monte-Carlo error of "
@@ -106,11 +108,11 @@ def _said_of(found: Sequence[Measured]) -> str:
 
 def _power(found: Iterable[Measured]) -> Outcome:
     power = min(
-        each.found.value
-        for each in found
-        if (each.scenario.people, each.scenario.better) == _POWER
-        and not each.scenario.apart
-        and each.scenario.labels == 1
+        measured.found.value
+        for measured in found
+        if (measured.scenario.people, measured.scenario.better) == _POWER
+        and not measured.scenario.apart
+        and measured.scenario.labels == 1
     )
     what = "true 10 points, 9 people who used both, one label: found"
     return Outcome(what, f"{power:.0%}", "-", "-", ">= 50 %", power >= 0.5)

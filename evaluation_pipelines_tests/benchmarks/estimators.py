@@ -38,7 +38,7 @@ def run(options: Options) -> Section:
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
         under_way = [pool.submit(job) for _, job in jobs]
-        found = [line for each in under_way for line in each.result()]
+        found = [line for future in under_way for line in future.result()]
     for line in found:
         tell("  " + "  ".join(cells(line)))
     write(found)
@@ -60,9 +60,9 @@ def run(options: Options) -> Section:
 def scenarios() -> list[tuple[str, Callable[[], list[Line]]]]:
     """Return the names of all scenarios, and what measures them."""
     return [
-        *((each.name, partial(corrected, each, _PERIODS)) for each in JUDGES),
-        *((each.name, partial(calibrated, each, _SAMPLES)) for each in REVIEWS),
-        *((each.name, partial(lifted, each, _SAMPLES)) for each in WEARERS),
+        *((judge.name, partial(corrected, judge, _PERIODS)) for judge in JUDGES),
+        *((review.name, partial(calibrated, review, _SAMPLES)) for review in REVIEWS),
+        *((wearer.name, partial(lifted, wearer, _SAMPLES)) for wearer in WEARERS),
     ]
 
 

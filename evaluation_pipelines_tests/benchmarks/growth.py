@@ -77,7 +77,7 @@ def _measure_tick(section: Section, folder: Path) -> None:
     measured = run_function("ours:tick", folder=str(folder), times=_TICKS)
     section.add("idle tick", measured)
     names = ("median_ms", "walk_median_ms", "files")
-    median_ms, walk_ms, files = (measured.answer[each] for each in names)
+    median_ms, walk_ms, files = (measured.answer[name] for name in names)
     section.sizes |= {"tick_files": files, "tick_median_ms": round(median_ms, 2)}
     section.outcomes.append(
         Outcome(

@@ -17,6 +17,6 @@ def fill(folder: str, days: int, sessions: int) -> dict[str, int]:
     dates = [END - timedelta(days=number) for number in range(days, 0, -1)]
     with open_stores(Settings(data_dir=Path(folder))) as stores:
         results = Build(stores).run(dates)
-        if failed := [each for each in results if not isinstance(each, DateBuilt)]:
+        if failed := [result for result in results if not isinstance(result, DateBuilt)]:
             raise BenchmarkError(f"{failed[0].error}")
     return {"sessions": days * sessions}

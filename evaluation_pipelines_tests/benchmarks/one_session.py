@@ -57,10 +57,10 @@ def _score(file: Path, session_id: str) -> Measurement:
     command = ("score", os.fspath(file), "--session", session_id, "--format", "json")
     measured = run_command(sys.executable, "-c", _PROGRAM, *command)
     windows = json.loads(measured.answer)["items"]
-    stats = [each["stats"] for each in windows]
+    stats = [window["stats"] for window in windows]
     answer: dict[str, Any] = {"session_id": windows[0]["session_id"]}
     for name in ("prompts", "total_tools", "total_tokens", "total_cost"):
-        answer[name] = _sum([each[name] for each in stats])
+        answer[name] = _sum([stat[name] for stat in stats])
     return replace(measured, answer=answer)
 
 

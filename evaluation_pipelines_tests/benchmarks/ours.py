@@ -36,7 +36,7 @@ def tick(folder: str, times: int) -> dict[str, float]:
     with _stores(folder) as stores:
         files = SourceFiles(stores.ledger)
         arrivals, _ = find_unread_files(stores)
-        assert not any(has_complete_line(stores, each) for each in arrivals)
+        assert not any(has_complete_line(stores, arrival) for arrival in arrivals)
         for _ in range(times):
             began = perf_counter()
             stores.landing.fingerprint(), files.progress()

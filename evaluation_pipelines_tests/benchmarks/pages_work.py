@@ -12,7 +12,7 @@ import polars as pl
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
-    export_agent_scores,
+    export_agent_ratings,
     export_reputation,
     open_reputation,
 )
@@ -55,15 +55,15 @@ def fill(folder: str, days: int, sessions: int) -> dict[str, object]:
     dates = [now.date() - timedelta(days=number) for number in range(days, 0, -1)]
     with open_stores(Settings(data_dir=Path(folder))) as stores:
         parts = [part for day in dates for part in _land(stores, day, sessions)]
-        commit_parts(stores, parts, [each for day in dates for each in _starts(day, sessions)])
+        commit_parts(stores, parts, [start for day in dates for start in _starts(day, sessions)])
         results = Build(stores).run(dates)
-        if failed := [each for each in results if not isinstance(each, DateBuilt)]:
+        if failed := [result for result in results if not isinstance(result, DateBuilt)]:
             raise BenchmarkError(f"{failed[0].error}")
         _override(stores, dates)
         with open_reputation(stores.settings, now) as store:
             bridge_sessions(stores, store, dates, now)
             export_reputation(stores, store)
-            export_agent_scores(stores, store, now)
+            export_agent_ratings(stores, store, now)
         newest = stores.lake.read(AGENT_SESSIONS, dates[-1:], ["session_key"])
         return {"sessions": days * sessions, "session": newest["session_key"][0]}
 

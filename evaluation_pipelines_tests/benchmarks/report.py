@@ -46,7 +46,9 @@ def results(sections: dict[str, Section], options: Options) -> dict[str, Any]:
             name: {"sizes": section.sizes, "rounds": section.rounds}
             for name, section in sections.items()
         },
-        "outcomes": [asdict(each) for section in sections.values() for each in section.outcomes],
+        "outcomes": [
+            asdict(outcome) for section in sections.values() for outcome in section.outcomes
+        ],
     }
 
 
@@ -60,7 +62,7 @@ def write(run: dict[str, Any]) -> None:
 
 def table(run: dict[str, Any]) -> str:
     """Return what stands between the marks of the document."""
-    rows = [_cells(Outcome(**each)) for each in run["outcomes"]]
+    rows = [_cells(Outcome(**outcome)) for outcome in run["outcomes"]]
     return "\n".join([_circumstances(run), "", *_table(_HEADINGS, rows)]) + "\n"
 
 

@@ -48,7 +48,7 @@ def fill(folder: str, engine: str, cores: int, shards: int) -> dict[str, object]
         "bytes": report.counts.bytes,
         "sessions": rows.height,
         "lake_bytes": lake,
-        "ledger_bytes": sum(each.stat().st_size for each in Path(folder).glob("ledger.db*")),
+        "ledger_bytes": sum(path.stat().st_size for path in Path(folder).glob("ledger.db*")),
         "rows": hashlib.sha256(content).hexdigest(),
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations, load_submitted
-from evaluation_pipelines.reputation.updates import export_agent_scores, open_reputation
+from evaluation_pipelines.reputation.updates import export_agent_ratings, open_reputation
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.people import SUBMITTED_EVALUATIONS
@@ -27,7 +27,7 @@ def fill(folder: str, agents: int, evaluations: int) -> dict[str, int]:
             connection.execute(sa.insert(SUBMITTED_EVALUATIONS), rows)
         with open_reputation(stores.settings, now) as store:
             load_submitted(stores, store, now)
-            export_agent_scores(stores, store, now)
+            export_agent_ratings(stores, store, now)
         return {"waiting": SubmittedEvaluations(stores.ledger).waiting()}
 
 

@@ -20,7 +20,7 @@ def test_the_program_and_both_loops_agree_on_a_small_backfill(tmp_path: Path) ->
     assert backfill_work.land(folder, 2, 3) == {"events": 600}
     with open_stores(Settings(data_dir=tmp_path)) as stores:
         results = Build(stores).run(days)
-    assert all(isinstance(each, DateBuilt) for each in results)
+    assert all(isinstance(result, DateBuilt) for result in results)
     made = backfill_work.made(folder, first, last)
     assert made["cards"] == 2 * 3 * 2  # 2 profiles
     assert backfill_work.loop(folder, first, last) == made

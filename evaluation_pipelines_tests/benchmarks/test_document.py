@@ -19,8 +19,8 @@ def between(document: Path, begin: str, end: str) -> str:
 
 def shown(document: Path, begin: str, end: str, column: int = 0) -> list[str]:
     """Return a column of a table."""
-    rows = [each for each in between(document, begin, end).splitlines() if each.startswith("| ")]
-    return [each.removeprefix("| ").split(" | ")[column] for each in rows[2:]]
+    rows = [line for line in between(document, begin, end).splitlines() if line.startswith("| ")]
+    return [row.removeprefix("| ").split(" | ")[column] for row in rows[2:]]
 
 
 def test_the_document_shows_the_results_as_they_are() -> None:
@@ -32,12 +32,12 @@ def test_the_document_shows_the_results_as_they_are() -> None:
 def test_the_documents_show_every_scenario_in_order() -> None:
     document = coverage.DOCUMENT
     compared = shown(document, coverage.BEGIN, coverage.END)
-    assert compared == [each.name for each in SCENARIOS]
+    assert compared == [scenario.name for scenario in SCENARIOS]
     priced = shown(document, coverage.MONEY_BEGIN, coverage.MONEY_END)
     of_money = [f"{name}: {kind}" for kind in (WORSE, AS_GOOD) for name in priced]
-    assert of_money == [each.name for each in MONEY_SCENARIOS]
+    assert of_money == [scenario.name for scenario in MONEY_SCENARIOS]
     watched = shown(document, watch.BEGIN, watch.END)
-    assert watched == [each.name for each in HISTORIES if each.name in watched]
+    assert watched == [history.name for history in HISTORIES if history.name in watched]
     assert {"as usual", "8 points less, runs with sd 15"} <= set(watched)
     estimated = shown(estimators.DOCUMENT, estimators.BEGIN, estimators.END, 1)
     assert list(dict.fromkeys(estimated)) == [name for name, _ in estimators.scenarios()]

@@ -63,8 +63,8 @@ def prompts_with_package(calls: int) -> dict[str, Any]:
     """The report of one session of sub-agents whose prompts are all long and different."""
     frame = pl.DataFrame(
         [
-            _row(0, position, "Task", json.dumps({"prompt": each}), "ok")
-            for position, each in enumerate(_prompts(calls), 1)
+            _row(0, position, "Task", json.dumps({"prompt": prompt}), "ok")
+            for position, prompt in enumerate(_prompts(calls), 1)
         ],
         schema=TOOL_CALLS,
         orient="row",
@@ -77,7 +77,7 @@ def prompts_with_package(calls: int) -> dict[str, Any]:
 
 def prompts_with_rapidfuzz(calls: int) -> dict[str, Any]:
     """All pairs in the window alone, of sorted words: no report."""
-    prompts = [sorted(each.split()) for each in _prompts(calls)]
+    prompts = [sorted(prompt.split()) for prompt in _prompts(calls)]
     began = perf_counter()
     repeated = 0
     for later, words in enumerate(prompts):

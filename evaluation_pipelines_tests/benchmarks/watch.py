@@ -26,20 +26,20 @@ _MUST_HOLD = "8 points less, runs with sd 15"
 
 def run(options: Options) -> Section:
     """Look at histories night after night, on as many cores as there are."""
-    chosen = [each for each in HISTORIES if options.histories in each.name]
+    chosen = [history for history in HISTORIES if options.histories in history.name]
     section = Section(sizes={"histories": len(chosen), "quarters": _QUARTERS, "drops": _DROPS})
     # Each process has one thread; a fork of a process with threads of Polars would hang.
     os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
         found = []
-        for each in pool.map(measure_one, chosen):
-            found.append(each)
-            tell("  " + "  ".join(cells(each)))
+        for watched in pool.map(measure_one, chosen):
+            found.append(watched)
+            tell("  " + "  ".join(cells(watched)))
             write(found)
     noisy = [each for each in found if each.is_noisy() and each.kind.is_promised]
-    for each in noisy:
-        tell(f"  missed: {each.kind.name}: {each.false.value:.1%} false alerts")
+    for watched in noisy:
+        tell(f"  missed: {watched.kind.name}: {watched.false.value:.1%} false alerts")
     promised = sum(each.kind.is_promised for each in found if not each.kind.has_drop)
     section.outcomes = [
         Outcome(
@@ -86,8 +86,8 @@ def write(found: Iterable[Watched]) -> None:
     before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
     old, _, after = rest.partition(END)
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()}
-    rows |= {each.kind.name: _line(cells(each)) for each in found}
-    names = [each.name for each in HISTORIES if each.name in rows]
+    rows |= {watched.kind.name: _line(cells(watched)) for watched in found}
+    names = [history.name for history in HISTORIES if history.name in rows]
     lines = [_line(HEADINGS), _line(("---",) * len(HEADINGS)), *(rows[name] for name in names)]
     table = "\n".join(lines)
     DOCUMENT.write_text(f"{before}{BEGIN}\n{table}\n\n{END}{after}", encoding="utf-8")

@@ -50,7 +50,7 @@ from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
     results = two_dates.build()
-    assert [each.session_date for each in results] == [FIRST, SECOND]
+    assert [result.session_date for result in results] == [FIRST, SECOND]
     first = results[0]
     assert isinstance(first, DateBuilt)
     assert first.rows == {
@@ -111,7 +111,7 @@ def test_as_many_dates_are_built_together_as_fit(
         monkeypatch.setattr(f"evaluation_pipelines.build.started_dates.{limit}", value)
     steps = Steps()
     results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
-    assert [each.session_date for each in results] == [FIRST, SECOND]
+    assert [result.session_date for result in results] == [FIRST, SECOND]
     assert steps.units == together
 
 
@@ -128,16 +128,16 @@ def test_dates_have_the_same_bytes_whatever_they_are_built_with(
     workplace.land("logs.jsonl", b"".join([session(f"s{n}", n * DAY_S) for n in range(5)] + more))
     workplace.ingest()
     build(workplace, *days)
-    tables = [each.table for each in DAILY_TABLES]
+    tables = [table.table for table in DAILY_TABLES]
     before = contents(workplace.lake, *tables)
     reported: dict[str, list[date]] = defaultdict(list)
     scores: list[int] = []
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
-        for day, each in published.items():
-            reported[each.table.name].append(day)
-            if each.table is SESSION_PERFORMANCE:
-                scores.append(len(each.frame["composite"]))
+        for day, partition in published.items():
+            reported[partition.table.name].append(day)
+            if partition.table is SESSION_PERFORMANCE:
+                scores.append(len(partition.frame["composite"]))
 
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.build.started_dates.{limit}", value)
@@ -145,7 +145,7 @@ def test_dates_have_the_same_bytes_whatever_they_are_built_with(
     only_part(workplace, days[2]).write_bytes(b"not parquet")
     results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
 
-    assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
+    assert [type(result) is DateBuilt for result in results] == [day != days[2] for day in days]
     good = [day for day in days if day != days[2]]
     assert dict(reported) == {table.table.name: good for table in DAILY_TABLES}
     assert scores == [21, 1, 1, 1]
@@ -294,7 +294,7 @@ def test_a_build_deletes_events_that_are_older_than_the_setting(tmp_path: Path) 
         events.append({"type": "alert.raised", "timestamp_us": each} for each in times)
         workplace.build()
         # The newest old one marks where complete events begin.
-        assert [each.timestamp_us for each in events.after(0)] == times[1:]
+        assert [event.timestamp_us for event in events.after(0)] == times[1:]
 
 
 def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(
@@ -321,7 +321,7 @@ def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(
 def test_a_panic_of_polars_fails_its_date_alone(two_dates: Workplace) -> None:
     """It is no Exception, so a date with a damaged file stopped all others of its run."""
     two_dates.build()
-    sessions = next(each for each in DAILY_TABLES if each.table is AGENT_SESSIONS)
+    sessions = next(table for table in DAILY_TABLES if table.table is AGENT_SESSIONS)
 
     def make(batch: Batch) -> Mapping[date, BuiltPartition]:
         if FIRST in batch.days:
@@ -349,7 +349,7 @@ def test_a_lock_that_is_lost_counts_no_attempt(
         failed = two_dates.build()
     assert all(isinstance(each, DateFailed) and "is lost" in each.error for each in failed)
     queue = RebuildQueue(two_dates.ledger)
-    assert [each.attempts for each in queue.pending(NOW)] == [0, 0]
+    assert [queued_date.attempts for queued_date in queue.pending(NOW)] == [0, 0]
     assert [type(each) for each in two_dates.build()] == [DateBuilt, DateBuilt]
 
 
@@ -468,5 +468,5 @@ def test_two_builds_with_overlapping_dates_do_not_deadlock(
                 time.sleep(0.5)  # the first one waits for its first date
         for thread in threads:
             thread.join()
-    assert [each for each in results if isinstance(each, DateFailed)] == []
+    assert [result for result in results if isinstance(result, DateFailed)] == []
     assert len(results) == 6

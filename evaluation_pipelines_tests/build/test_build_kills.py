@@ -104,8 +104,8 @@ def reading(workplace: Workplace) -> Iterator[None]:
             sessions = workplace.sessions()
             assert not sessions.select(AGENT_SESSIONS.key).is_duplicated().any()
             manifest, table = Manifest(workplace.ledger), AGENT_EVENTS_LANDED
-            for each in manifest.dates(table.name):
-                for part in manifest.current(table.name, each.session_date):
+            for date in manifest.dates(table.name):
+                for part in manifest.current(table.name, date.session_date):
                     assert workplace.lake.read_part(part, table).height == part.row_count
             times += 1
             stop.wait(0.01)
@@ -125,8 +125,8 @@ def finish(workplace: Workplace, later: timedelta = timedelta()) -> None:
     Ingest(workplace.stores).run()
     build = Build(workplace.stores, clock=lambda: datetime.now(UTC) + later)
     queued = RebuildQueue(workplace.ledger).all()
-    assert [each.last_error for each in queued] == [None] * len(queued)
-    built = build.run(each.session_date for each in queued)
+    assert [date.last_error for date in queued] == [None] * len(queued)
+    built = build.run(date.session_date for date in queued)
     assert {type(each) for each in built} == {DateBuilt}
 
 
@@ -156,7 +156,7 @@ def files_of(workplace: Workplace) -> set[Path]:
 def unnamed_files(workplace: Workplace) -> set[Path]:
     """Return the files left by kills: parts that no manifest names, and incomplete files."""
     manifest, lake = Manifest(workplace.ledger), workplace.lake
-    days = [each.session_date for each in manifest.dates(AGENT_EVENTS_LANDED.name)]
+    days = [date.session_date for date in manifest.dates(AGENT_EVENTS_LANDED.name)]
     named = {root_of(lake) / path for day in days for path in manifest.known_paths(day)}
     parts = set(root_of(lake).glob("*/session_date=*/*.parquet"))
     return parts - named | set((root_of(lake) / "_tmp").iterdir())

@@ -128,7 +128,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         workplace.land("logs.jsonl", session(first) + session(second) + session("next", DAY_S))
         workplace.ingest()
         workplace.build()
-        tables = [each.table for each in DAILY_TABLES]
+        tables = [table.table for table in DAILY_TABLES]
         before, files = contents(workplace.lake, *tables), lake_files(workplace)
         long_ids = (os.urandom(12_000).hex() for _ in range(100))
         prompts = [
@@ -148,17 +148,19 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         of_date = {key: each for key, each in before.items() if key[1] == FIRST}
         after = contents(workplace.lake, *tables)
         assert {key: each for key, each in after.items() if key[1] == FIRST} == of_date
-        assert {each for each in lake_files(workplace) - files if str(FIRST) in str(each)} == {
-            each for each in landed if str(FIRST) in str(each)
+        assert {file for file in lake_files(workplace) - files if str(FIRST) in str(file)} == {
+            path for path in landed if str(FIRST) in str(path)
         }
         assert list((root_of(workplace.lake) / "_tmp").iterdir()) == []
 
         (built,) = build(workplace, later=timedelta(minutes=1))
         assert isinstance(built, DateBuilt)
-        rebuilt = {each.name: sorted_rows(workplace.lake, each) for each in tables}
+        rebuilt = {table.name: sorted_rows(workplace.lake, table) for table in tables}
         assert rebuilt[AGENT_EVENTS.name].height == 6 + 100 + 4
         build(workplace, FIRST, SECOND)
-        assert all(sorted_rows(workplace.lake, each).equals(rebuilt[each.name]) for each in tables)
+        assert all(
+            sorted_rows(workplace.lake, table).equals(rebuilt[table.name]) for table in tables
+        )
 
 
 def lake_files(workplace: Workplace) -> set[Path]:

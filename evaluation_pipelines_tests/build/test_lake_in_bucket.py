@@ -34,7 +34,7 @@ def url(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def keys(url: str) -> list[str]:
     """Return the keys below a URL."""
     found = obstore.list(from_url(url, client_options={"allow_http": True})).collect()
-    return sorted(each["path"] for each in found)
+    return sorted(meta["path"] for meta in found)
 
 
 def rows(lake: Lake, table: Table) -> pl.DataFrame:
@@ -58,7 +58,7 @@ def test_a_bucket_has_the_same_rows_as_a_folder(url: str, tmp_path: Path) -> Non
         fill(local)
         fill(remote)
         for table in TABLES:
-            here, there = (rows(each.lake, table) for each in (local, remote))
+            here, there = (rows(workplace.lake, table) for workplace in (local, remote))
             assert here.equals(there), table.name
         assert remote.performance().height > 0
         assert not (tmp_path / "bucket" / "lake").exists()

@@ -115,7 +115,7 @@ def test_cut_connections_lose_nothing_and_double_nothing(
                         workplace.build()
             cuts += len(counted)
             workplace.ingest()
-            dates = [each.session_date for each in RebuildQueue(workplace.ledger).all()]
+            dates = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
             built = Build(workplace.stores, clock=lambda: NOW + timedelta(days=2)).run(dates)
             assert {type(each) for each in built} == {DateBuilt}
             for name, expected in undisturbed.items():

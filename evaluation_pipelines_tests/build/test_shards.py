@@ -49,14 +49,14 @@ def test_the_bucket_is_the_hash_of_the_session_id() -> None:
 @given(st.integers(1, 256))
 def test_shards_divide_the_buckets(count: int) -> None:
     divided = shards(count)
-    assert [bucket for each in divided for bucket in range(each.first, each.last + 1)] == list(
+    assert [bucket for shard in divided for bucket in range(shard.first, shard.last + 1)] == list(
         range(256)
     )
     assert len(divided) == count
 
 
 def test_four_shards_have_64_buckets_each() -> None:
-    assert [(each.first, each.last) for each in shards(4)] == [
+    assert [(shard.first, shard.last) for shard in shards(4)] == [
         (0, 63),
         (64, 127),
         (128, 191),
@@ -96,7 +96,7 @@ def test_landed_parts_are_sorted_by_bucket_and_carry_their_range(
 ) -> None:
     part = Manifest(four_shards.ledger).current(table.name, FIRST)[0]
     rows = four_shards.lake.read_part(part, table)
-    expected = sorted(bucket_of(each) for each in rows["session_id"])
+    expected = sorted(bucket_of(row) for row in rows["session_id"])
     assert rows["bucket"].to_list() == expected
     assert (part.first_bucket, part.last_bucket) == (expected[0], expected[-1])
 

@@ -126,7 +126,9 @@ def tables_built(folder: Path, count: int) -> dict[str, pl.DataFrame]:
     with open_workplace(folder / str(count), shards=count) as workplace:
         built = build(workplace, *workplace.lake.partitions(AGENT_SESSIONS))
         assert all(isinstance(each, DateBuilt) for each in built)
-        return {each.table.name: sorted_rows(workplace.lake, each.table) for each in DAILY_TABLES}
+        return {
+            table.table.name: sorted_rows(workplace.lake, table.table) for table in DAILY_TABLES
+        }
 
 
 def assert_all_kinds_of_rows(tables: dict[str, pl.DataFrame]) -> None:

@@ -10,7 +10,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
-ALL_TABLES = tuple(each.table.name for each in DAILY_TABLES)
+ALL_TABLES = tuple(table.table.name for table in DAILY_TABLES)
 FIRST = date(2026, 6, 1)
 SECOND = date(2026, 6, 2)
 

@@ -32,7 +32,7 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
         summary == "2026-06-01: the books balance: 3 sessions, 2 scored, 2 scored by their profile."
     )
     cells = [each.split() for each in states.splitlines()]
-    assert not any(each[:2] == ["still", "open"] for each in cells)  # no row without sessions
+    assert not any(cell[:2] == ["still", "open"] for cell in cells)  # no row without sessions
     why = "no text of the session was logged"
     assert ["not", "enough", "text", "1", *why.split()] in cells
     assert ["scored", "by", "profile", "2", "scored", "by", "general-performance"] in cells
@@ -54,9 +54,9 @@ def test_sessions_of_a_state_are_listed(closed: Program) -> None:
 def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
     found = json.loads(closed("books", "2026-06-01", "--format", "json").out)
     assert (found["is_balanced"], found["states"]["scored"]) == (True, 2)
-    assert [each["difference"] for each in found["equations"]] == [0] * 10
+    assert [equation["difference"] for equation in found["equations"]] == [0] * 10
     assert found["equations"][0]["whole"]["number"] == 5
-    assert {each["session_id"]: each["state"] for each in found["items"]} == {
+    assert {item["session_id"]: item["state"] for item in found["items"]} == {
         "=s3": "too_thin",
         "s1": "scored",
         "s2": "scored",

@@ -101,7 +101,7 @@ def test_build_builds_the_given_dates_with_telemetry(
     ran = three_days("build", "--date", dates)
     assert [row[0] for row in built(ran)] == days
     folder = three_days.folder / "data" / "lake" / "agent_sessions"
-    assert sorted(each.name for each in folder.iterdir()) == [f"session_date={day}" for day in days]
+    assert sorted(path.name for path in folder.iterdir()) == [f"session_date={day}" for day in days]
 
 
 def test_build_of_a_date_without_telemetry_is_an_error_and_writes_nothing(

@@ -46,7 +46,7 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0].startswith("Sessions started 2026-11-01 to 2026-11-07 (UTC).")
-    assert any(re.match(r"Label +Quality +Value +Cost per session +Conf", each) for each in lines)
+    assert any(re.match(r"Label +Quality +Value +Cost per session +Conf", line) for line in lines)
     (label,) = (line for line in lines if line.startswith("code  "))
     assert re.match(r"code +model-a \[conclusive\] ", label)
     assert re.search(r"\[31mred +too few sessions \(one +", ran.out)
@@ -188,7 +188,7 @@ def test_arms_and_masques_are_compared_like_models(compared: Program) -> None:
         json.loads(compared("compare", *SPAN, "--label", "code", *more, "--format", "json").out)
         for more in ((), arms)
     ]
-    plain, by_arm = (each["model_comparison_pairs"][0] for each in tables)
+    plain, by_arm = (table["model_comparison_pairs"][0] for table in tables)
     assert {name for name in plain if plain[name] != by_arm[name]} == {
         "model_a",
         "model_b",

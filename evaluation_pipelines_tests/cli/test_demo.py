@@ -39,7 +39,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     # the machine of the genuine samples: 2 + 3 + 1 + 1 + 1 + 1 ids of 6 people.
     assert re.search(r"^platform +6 +9 +\d+ +engine, toolbox *$", first.out, re.MULTILINE)
     assert (program.folder / "data/analytics.duckdb").is_symlink()
-    dates = [each["session_date"] for each in program("sessions", "--format", "json").items()]
+    dates = [item["session_date"] for item in program("sessions", "--format", "json").items()]
     assert load_settings().start_date.isoformat() == min(dates)
     assert "The best session with all dimensions known, " in first.out
     assert " First remove the demo data: rm -r data " in first.out
@@ -83,8 +83,8 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
         re.MULTILINE,
     )
     listed = json.loads(program("judge", "list", "--limit", "9999", "--format", "json").out)
-    judged = {each["session_key"] for each in listed["items"] if each["total_score"] is not None}
-    assert {each["judge_model"] for each in listed["items"]} == {"demo-script"}
+    judged = {item["session_key"] for item in listed["items"] if item["total_score"] is not None}
+    assert {item["judge_model"] for item in listed["items"]} == {"demo-script"}
     assert listed["spent_today_usd"] == 0
     key = min(judged)
     commands = (
@@ -169,9 +169,9 @@ def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
         report = (program.folder / "data" / "reports" / name).read_text("utf-8")
         assert re.search(told, report.replace("\\", "")), name
     with open_workplace(program.folder / "data") as workplace:
-        raised = [each.alert for each in AlertStore(workplace.stores.ledger).all()]
+        raised = [row.alert for row in AlertStore(workplace.stores.ledger).all()]
         title = "dogwood-3 (effort medium) got worse (label upgrade)"
-        assert [each.title for each in raised if each.kind == REGRESSION] == [title]
+        assert [alert.title for alert in raised if alert.kind == REGRESSION] == [title]
         overview = Service(workplace).client().get("/").text
         assert f'<a href="/models?label=upgrade">{title}</a>' in overview
 

@@ -14,7 +14,7 @@ from evaluation_pipelines_tests.world import session
 def seen(program: Program, *arguments: str) -> dict[str, str]:
     """What was seen -> its state."""
     checks = program("doctor", "--format", "json", *arguments).items()
-    return {each["seen"]: each["state"] for each in checks}
+    return {check["seen"]: check["state"] for check in checks}
 
 
 def test_nothing_yet_is_a_failure_with_the_way_out(program: Program) -> None:
@@ -48,7 +48,7 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     assert {"what": "texts of prompts", "switch": "OTEL_LOG_USER_PROMPTS=1"}.items() <= found[
         "gaps"
     ][0].items()
-    states = {each["seen"].partition(" (mode")[0]: each["state"] for each in document["items"]}
+    states = {item["seen"].partition(" (mode")[0]: item["state"] for item in document["items"]}
     assert states[f"Other users have access to data: {program.folder / 'data'}"] == "warning"
     monkeypatch.setenv("EVAL_SERVICE_URL", "http://127.0.0.1:9")
     refused = "service at http://127.0.0.1:9 is not responding: Connection refused"

@@ -70,8 +70,8 @@ READS = {
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - SAY_ONE_LINE))
 def test_every_command_that_prints_data_has_the_three_formats(name: str) -> None:
     assert "--format" in options(name)
-    (option,) = (each for each in COMMANDS[name].params if "--format" in each.opts)
-    assert {"table", "json", "csv"} <= {str(each) for each in option.type.choices}  # type: ignore[attr-defined]
+    (option,) = (param for param in COMMANDS[name].params if "--format" in param.opts)
+    assert {"table", "json", "csv"} <= {str(choice) for choice in option.type.choices}  # type: ignore[attr-defined]
 
 
 def test_commands_that_print_no_data_are_known() -> None:
@@ -89,7 +89,7 @@ def test_an_old_name_answers_with_the_new_one_and_does_not_run(program: Program,
     assert ran.err.startswith(f"error: evaluation-pipelines {name} is ")
     assert list(program.folder.iterdir()) == []
     first, *_ = _RENAMED.get(name, "sessions").split()
-    assert first in {"--completion", *(each.split()[0] for each in COMMANDS)}
+    assert first in {"--completion", *(command.split()[0] for command in COMMANDS)}
 
 
 def test_the_help_has_one_line_of_80_columns_for_each_command(
@@ -99,7 +99,7 @@ def test_the_help_has_one_line_of_80_columns_for_each_command(
     lines = program("--help").out.splitlines()
     assert max(map(len, lines)) <= 80
     for name, entry in SUMMARIES.items():
-        (row,) = (each for each in lines if each.startswith(f"│ {name} "))
+        (row,) = (line for line in lines if line.startswith(f"│ {name} "))
         assert entry.summary in row
 
 

@@ -78,14 +78,14 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
     with open_stores(settings) as stores:
         create(stores, plan, NOW, keep=lambda _: None)
         place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
-        put(place, AGENT_SESSIONS, [each | {"session_date": DAY} for each in sessions])
+        put(place, AGENT_SESSIONS, [session | {"session_date": DAY} for session in sessions])
         put(place, SESSION_EVALUATIONS, evaluations)
 
         def looks(day: date) -> list[float | None]:
             return [found.value for _, found in show(stores, "prompt", day).looks]
 
         first = show(stores, "prompt", DAY)
-        assert (first.units, [each.reason for _, each in first.looks]) == (
+        assert (first.units, [result.reason for _, result in first.looks]) == (
             (10, 10),
             ["no unit was assigned"],  # on the first of three days
         )

@@ -115,11 +115,11 @@ COMMANDS = commands()
 
 def command_of(name: str) -> str:
     """The command that a list is of, which may have several."""
-    return max((each for each in COMMANDS if name.startswith(each)), key=len)
+    return max((command for command in COMMANDS if name.startswith(command)), key=len)
 
 
 def options(name: str) -> set[str]:
-    return {option for each in COMMANDS[command_of(name)].params for option in each.opts}
+    return {option for param in COMMANDS[command_of(name)].params for option in param.opts}
 
 
 def test_every_command_lists_with_filters_or_is_known_to_list_nothing() -> None:

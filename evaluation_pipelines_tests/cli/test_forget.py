@@ -89,9 +89,9 @@ def test_programs_get_a_row_for_each_store(program: Program, form: str) -> None:
         assert json.loads(ran.out)["sessions"] == 2
     else:
         items = list(csv.DictReader(ran.out.splitlines()))
-    states = {each["store"]: each["state"] for each in items}
+    states = {item["store"]: item["state"] for item in items}
     assert states["agent_events_landed"] == "erased"
     assert states["logs.jsonl"] == "rewritten"
     assert states["copies and exports"] == "exempt"
-    (landed,) = (each["rows"] for each in items if each["store"] == "agent_events_landed")
+    (landed,) = (item["rows"] for item in items if item["store"] == "agent_events_landed")
     assert int(landed) == 8  # two sessions of four events

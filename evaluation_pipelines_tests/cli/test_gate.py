@@ -120,7 +120,7 @@ def test_a_file_of_the_base_has_margin_metrics_and_tasks(program: Program) -> No
     path = Path("gate.yaml")
     path.write_text("metrics: {effective: 1, cost: 10}\n")
     found = program("gate", *SPAN, *GOOD, "--file", "gate.yaml", "--format", "json")
-    assert (found.code, [each["result"] for each in found.items()]) == (
+    assert (found.code, [item["result"] for item in found.items()]) == (
         3,
         ["not decided", "passed"],
     )

@@ -35,14 +35,14 @@ def test_differences_have_intervals_and_a_note_on_observational_data(lake: Progr
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("Masque minus baseline from 2026-05-05 to 2026-06-01, with 95%")
     compared, few = ran.out.split("Too few to compare")
-    (row,) = [each for each in compared.splitlines() if each.startswith("Scout")]
+    (row,) = [line for line in compared.splitlines() if line.startswith("Scout")]
     # Failure rates 0 or 1 / 4, less 2 / 4: -0.5, -0.25, -0.5, -0.5, -0.25, mean -0.4, variance
     # (3 * 0.01 + 2 * 0.0225) / 4 = 0.01875; t(4) = 2.7764 times sqrt(0.01875 / 5) = 0.170.
     assert row.split()[:4] == ["Scout", "unclassified", "5", "5"]
     assert "-0.400 (-0.570 to -0.230)" in row
     assert "+0.000 (no spread)" in row
     assert "Critic unclassified 1 5 not yet: 1 of 5 default".split() in [
-        each.split() for each in few.splitlines()
+        line.split() for line in few.splitlines()
     ]
     assert "Observational data: people choose the masque and the task" in ran.out
     # Composite and failure rate; cost and time have no interval.

@@ -48,4 +48,4 @@ def test_an_absurd_cost_is_unknown_and_stops_nothing(program: Program) -> None:
     assert sessions(program) == len(ABSURD_USD)
     listed = program("sessions", "--format", "json")
     assert "Infinity" not in listed.out
-    assert [each["cost_usd"] for each in listed.items()] == [None] * len(ABSURD_USD)
+    assert [item["cost_usd"] for item in listed.items()] == [None] * len(ABSURD_USD)

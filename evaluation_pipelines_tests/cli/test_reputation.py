@@ -1,4 +1,4 @@
-"""``reputation``: agent scores and identities."""
+"""``reputation``: agent ratings and identities."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -20,18 +20,18 @@ def evaluations(agent: str, number: int, organization: str = "default") -> bytes
     return b"".join(
         msgspec.json.encode(
             {
-                "evaluation_id": f"{organization}-{agent}-{each}",
+                "evaluation_id": f"{organization}-{agent}-{index}",
                 "agent_id": agent,
                 "organization_id": organization,
-                "evaluated_at": (NOW - timedelta(minutes=each + 1)).isoformat(),
+                "evaluated_at": (NOW - timedelta(minutes=index + 1)).isoformat(),
                 "passed": True,
                 "latency_ms": 50,
                 "source": "gate",
-                "model": "aspen" if each else None,
+                "model": "aspen" if index else None,
             }
         )
         + b"\n"
-        for each in range(number)
+        for index in range(number)
     )
 
 
@@ -136,7 +136,7 @@ def test_without_an_export_the_list_has_what_is_left_and_says_what_to_do(
 
     found = program("reputation", "list", "--format", "json")
     assert found.code == program("reputation", "list").code == code
-    assert [each["agent_id"] for each in json.loads(found.out)["items"]] == agents
+    assert [item["agent_id"] for item in json.loads(found.out)["items"]] == agents
     assert found.err.endswith("is missing. Make it again: evaluation-pipelines reputation update\n")
     assert program("reputation", "update").code == 0
     assert program("reputation", "list").code == 0
@@ -237,7 +237,7 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     assert program(*words, "--organization", "o1").out == "retracted 1 evaluation\n"
     assert program("reputation", "list", "--identities").table()[0][3:5] == ["+0.000", "0"]
     counts = program("reputation", "list", "--format", "json").items()
-    assert sorted(each["eval_count"] for each in counts) == [2, 3]
+    assert sorted(count["eval_count"] for count in counts) == [2, 3]
 
 
 def test_the_same_commands_work_on_a_server(

@@ -109,7 +109,7 @@ def test_several_files_and_folders_are_read_together(program: Program) -> None:
     (folder / "notes.txt").write_bytes(b"no telemetry")
     (program.folder / "b.jsonl").write_bytes(session("b", 60))
     ran = program("score", "landing", "b.jsonl", "-", "--all", "--format", "json", stdin=b"{}\n")
-    assert [each["session_id"] for each in ran.items()] == ["a", "b"]
+    assert [item["session_id"] for item in ran.items()] == ["a", "b"]
 
 
 def test_invalid_lines_are_reported_and_the_others_scored(program: Program) -> None:

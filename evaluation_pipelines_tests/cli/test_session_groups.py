@@ -59,7 +59,7 @@ def test_people_are_compared_only_where_they_are_shown(
     people = program(
         "sessions", "--by", "person", "--sort", "last_date", "--format", "json"
     ).items()
-    assert [(each["name"], each["last_date"]) for each in people] == [
+    assert [(person["name"], person["last_date"]) for person in people] == [
         ("ada@x", "2026-06-01"),
         ("ben@x", "2026-06-02"),
     ]

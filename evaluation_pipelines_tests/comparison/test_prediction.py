@@ -89,7 +89,7 @@ def test_a_look_is_kept_until_the_rarer_class_has_doubled(place: Workplace) -> N
         ("composite", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
         ("effective", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
     ]
-    assert {each[4] for each in lines(found)} == {"predicts"}
+    assert {line[4] for line in lines(found)} == {"predicts"}
     said = " ".join(notes(found))
     assert "Only 30 of 36 sessions have the outcome merged." in said
     assert "6 sessions are younger than the horizon" in said
@@ -166,7 +166,7 @@ def test_a_score_that_was_made_after_the_outcome_or_by_a_newer_version_is_left_o
     fill(place, 36)
     evaluations = place.lake.select(SESSION_EVALUATIONS)
     scored = {"automatic_source": "scorecard", "profile_version": 7}
-    put(place, SESSION_EVALUATIONS, [each | scored for each in evaluations.to_dicts()])
+    put(place, SESSION_EVALUATIONS, [row | scored for row in evaluations.to_dicts()])
 
     found = write_predictions(place.stores, NOW)
 

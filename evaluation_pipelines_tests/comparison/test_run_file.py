@@ -192,12 +192,12 @@ def test_people_are_told_apart_as_in_the_lake(tmp_path: Path) -> None:
         SentIds("claude_code", NOW.date(), each if each and "@" in each else None, each, None, None)
         for each in ids
     ]
-    assert found == [NO_IDENTITIES.person_of(each) for each in sent]
+    assert found == [NO_IDENTITIES.person_of(sent_ids) for sent_ids in sent]
     assert found == ["ada@orchard.example", "ada@orchard.example", "Ben", "ben", None]
 
 
 def test_each_label_alone_is_corrected_by_itself(tmp_path: Path) -> None:
-    runs = [each for number in range(6) for each in rows(f"label {number}", apart=3.2)]
+    runs = [row for number in range(6) for row in rows(f"label {number}", apart=3.2)]
     path = written(tmp_path, runs)
     together, alone = (compare_file(path, NOW, alone=alone).pairs for alone in (False, True))
     assert alone["adjusted_p_holm"].to_list() == pytest.approx(alone["adjusted_p"].to_list())

@@ -132,10 +132,10 @@ class CodeLocation:
         """Tick a sensor and return the first and last date of each run it requests."""
         return [
             (
-                date.fromisoformat(each.tags[ASSET_PARTITION_RANGE_START_TAG]),
-                date.fromisoformat(each.tags[ASSET_PARTITION_RANGE_END_TAG]),
+                date.fromisoformat(request.tags[ASSET_PARTITION_RANGE_START_TAG]),
+                date.fromisoformat(request.tags[ASSET_PARTITION_RANGE_END_TAG]),
             )
-            for each in self.tick(sensor).run_requests or []
+            for request in self.tick(sensor).run_requests or []
         ]
 
     def run_requested(self, sensor: str) -> dg.ExecuteInProcessResult:
@@ -209,7 +209,7 @@ class CodeLocation:
     ) -> dg.ExecuteInProcessResult:
         job = repository().get_implicit_global_asset_job_def()
         selected = job.get_subset(
-            asset_selection={dg.AssetKey(each) for each in assets}, asset_check_selection=checks
+            asset_selection={dg.AssetKey(asset) for asset in assets}, asset_check_selection=checks
         )
         return selected.execute_in_process(
             instance=self.instance,
@@ -228,13 +228,13 @@ class CodeLocation:
     def execute_assets(self, *assets: str) -> dg.ExecuteInProcessResult:
         """Materialize assets without partitions in one run, with their checks."""
         job = repository().get_implicit_global_asset_job_def()
-        selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
+        selected = job.get_subset(asset_selection={dg.AssetKey(asset) for asset in assets})
         return selected.execute_in_process(instance=self.instance)
 
     def execute_date(self, partition: str | None, *assets: str) -> dg.ExecuteInProcessResult:
         """Materialize assets with one partition, or without; a failed run does not raise."""
         job = repository().get_implicit_global_asset_job_def()
-        selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
+        selected = job.get_subset(asset_selection={dg.AssetKey(asset) for asset in assets})
         return selected.execute_in_process(
             instance=self.instance, partition_key=partition, raise_on_error=False
         )
@@ -262,7 +262,10 @@ class CodeLocation:
         job = repository().get_implicit_global_asset_job_def()
         selected = job.get_subset(asset_selection=set(), asset_check_selection=chosen)
         result = selected.execute_in_process(instance=self.instance)
-        return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+        return {
+            evaluation.check_name: evaluation.passed
+            for evaluation in result.get_asset_check_evaluations()
+        }
 
     def requested_assets(self, sensor: str = "aggregates_sensor") -> set[str]:
         """Return the assets that the automation conditions of a sensor request now."""
@@ -289,15 +292,15 @@ class CodeLocation:
         )
         self.automation_cursors[sensor] = ticked.cursor
         return {
-            each.key.to_user_string(): sorted(
+            result.key.to_user_string(): sorted(
                 (
                     part.partition_key
-                    for part in each.true_subset.expensively_compute_asset_partitions()
+                    for part in result.true_subset.expensively_compute_asset_partitions()
                 ),
                 key=str,
             )
-            for each in ticked.results
-            if not each.true_subset.is_empty
+            for result in ticked.results
+            if not result.true_subset.is_empty
         }
 
     def run_ingest(self, content: bytes) -> list[str]:
@@ -305,7 +308,7 @@ class CodeLocation:
         self.workplace.land("logs.jsonl", content, "ab")
         result = self.execute("ingest_landing")
         assert result.success
-        return [each.user_message for each in self.instance.all_logs(result.run_id)]
+        return [log.user_message for log in self.instance.all_logs(result.run_id)]
 
     def land(self, *numbers: int) -> None:
         """Land a session of each day, and ingest them."""
@@ -321,7 +324,7 @@ class CodeLocation:
         which = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
         (record,) = self.instance.fetch_materializations(which, limit=1).records
         assert record.asset_materialization is not None
-        return {name: each.value for name, each in record.asset_materialization.metadata.items()}
+        return {name: value.value for name, value in record.asset_materialization.metadata.items()}
 
     def start(
         self, job: str, tags: Mapping[str, str] | None = None, reached: str = "RUN_START"
@@ -347,7 +350,7 @@ class CodeLocation:
         found = CachingStaleStatusResolver(
             self.instance, graph, LoadingContextForTest(self.instance)
         )
-        status = {each: found.get_status(dg.AssetKey(each), str(of)) for each in DAILY_TABLES}
+        status = {table: found.get_status(dg.AssetKey(table), str(of)) for table in DAILY_TABLES}
         return {each for each, found in status.items() if found == StaleStatus.STALE}
 
     def check(self, asset: str, name: str) -> dg.AssetCheckEvaluation:
@@ -374,4 +377,4 @@ def svg_of(picture: str) -> str:
 
 def check_texts(evaluation: dg.AssetCheckEvaluation) -> dict[str, object]:
     """Return the metadata of a check result as plain values."""
-    return {name: each.value for name, each in evaluation.metadata.items()}
+    return {name: value.value for name, value in evaluation.metadata.items()}

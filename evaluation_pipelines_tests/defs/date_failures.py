@@ -16,7 +16,7 @@ from evaluation_pipelines_tests.workplace import Workplace
 
 def queued_dates(workplace: Workplace) -> dict[date, QueuedDate]:
     """Return all entries of the rebuild queue by date."""
-    return {each.session_date: each for each in RebuildQueue(workplace.ledger).all()}
+    return {row.session_date: row for row in RebuildQueue(workplace.ledger).all()}
 
 
 def landed_part(workplace: Workplace, number: int) -> Path:

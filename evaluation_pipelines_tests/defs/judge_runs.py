@@ -38,7 +38,7 @@ def judge_range(
 
 def scores(location: CodeLocation) -> list[Score]:
     found = ScoreStore(location.workplace.ledger)
-    return [each for date in found.dates() for each in found.on_date(date)]
+    return [score for date in found.dates() for score in found.on_date(date)]
 
 
 def execute_request(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProcessResult:

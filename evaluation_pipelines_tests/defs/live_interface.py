@@ -42,14 +42,14 @@ query ($asset: AssetKeyInput!, $name: String!) {
 """
 PARTITIONS = """
 query ($asset: AssetKeyInput!) { assetNodeOrError(assetKey: $asset) {
-  ... on AssetNode { assetPartitionStatuses {
+  ... on AssetNode { materializeds {
     ... on TimePartitionStatuses { ranges { status startKey endKey } } } } } }
 """
 
 
 def launch_backfill(live: LiveLocation, days: Iterable[date]) -> str:
     backfill = {
-        "assetSelection": [{"path": [each]} for each in DAILY_TABLES],
+        "assetSelection": [{"path": [table]} for table in DAILY_TABLES],
         "partitionNames": [each.isoformat() for each in days],
         "fromFailure": False,
     }
@@ -58,7 +58,7 @@ def launch_backfill(live: LiveLocation, days: Iterable[date]) -> str:
 
 def backfill_status(live: LiveLocation, backfill: str) -> tuple[str, list[str]]:
     found = live.query(BACKFILL_STATUS, id=backfill)
-    runs = [each["status"] for each in found["runsOrError"]["results"]]
+    runs = [result["status"] for result in found["runsOrError"]["results"]]
     return found["partitionBackfillOrError"]["status"], runs
 
 
@@ -75,19 +75,19 @@ def latest_build(live: LiveLocation) -> dict[str, Any]:
 
 def ranges_of_builds(live: LiveLocation) -> list[tuple[date, date]]:
     """Return the first and last date of each build, newest first."""
-    tags = [{each["key"]: each["value"] for each in run["tags"]} for run in builds(live)]
+    tags = [{tag["key"]: tag["value"] for tag in run["tags"]} for run in builds(live)]
     return [
         (
-            date.fromisoformat(each[ASSET_PARTITION_RANGE_START_TAG]),
-            date.fromisoformat(each[ASSET_PARTITION_RANGE_END_TAG]),
+            date.fromisoformat(tag[ASSET_PARTITION_RANGE_START_TAG]),
+            date.fromisoformat(tag[ASSET_PARTITION_RANGE_END_TAG]),
         )
-        for each in tags
+        for tag in tags
     ]
 
 
 def failure_shown(live: LiveLocation) -> str:
     events = live.query(FAILURE, id=latest_build(live)["runId"])["logsForRun"]["events"]
-    return str([each for each in events if each.get("failureMetadata")])
+    return str([event for event in events if event.get("failureMetadata")])
 
 
 def check_shown(live: LiveLocation) -> str:
@@ -100,9 +100,9 @@ def check_shown(live: LiveLocation) -> str:
 def partition_status(live: LiveLocation, number: int) -> str | None:
     """Return the status of a day of the sessions; ``None`` if it was never materialized."""
     asset = live.query(PARTITIONS, asset={"path": ["agent_sessions"]})["assetNodeOrError"]
-    for each in asset["assetPartitionStatuses"]["ranges"]:
-        if each["startKey"] <= day(number).isoformat() <= each["endKey"]:
-            return str(each["status"])
+    for materialized in asset["assetPartitionStatuses"]["ranges"]:
+        if materialized["startKey"] <= day(number).isoformat() <= materialized["endKey"]:
+            return str(materialized["status"])
     return None
 
 

@@ -62,11 +62,11 @@ class LiveLocation:
             return False
         entries = answer["workspaceOrError"]["locationEntries"]
         daemons = answer["instance"]["daemonHealth"]["allDaemonStatuses"]
-        assert not any("message" in (each["locationOrLoadError"] or {}) for each in entries), (
+        assert not any("message" in (entry["locationOrLoadError"] or {}) for entry in entries), (
             entries
         )
-        return [each["loadStatus"] for each in entries] == ["LOADED"] and all(
-            each["healthy"] for each in daemons if each["required"]
+        return [entry["loadStatus"] for entry in entries] == ["LOADED"] and all(
+            daemon["healthy"] for daemon in daemons if daemon["required"]
         )
 
 

@@ -46,16 +46,16 @@ class Daemon:
                 self._evaluate(schedule, moment)
         self.last_time = moment
         for _ in range(_MAX_ROUNDS):
-            requesting = [each.name for each in _running_sensors() if self._tick(each)]
+            requesting = [sensor.name for sensor in _running_sensors() if self._tick(sensor)]
             if not requesting:
                 return
             self.time.shift(_BETWEEN_TICKS)
-        message = f"at {moment} runs never end: {[each.job for each in self.runs[-9:]]}"
+        message = f"at {moment} runs never end: {[run.job for run in self.runs[-9:]]}"
         raise AssertionError(message)
 
     def failed(self) -> list[ExecutedRun]:
         """Return the runs that did not succeed."""
-        return [each for each in self.runs if not each.result.success]
+        return [run for run in self.runs if not run.result.success]
 
     def _evaluate(self, schedule: dg.ScheduleDefinition, moment: datetime) -> None:
         """Evaluate a schedule at its newest time since the last call; missed times are skipped."""
@@ -104,9 +104,9 @@ class Daemon:
 
 def _running_sensors() -> Sequence[dg.SensorDefinition]:
     return [
-        each
-        for each in repository().sensor_defs
-        if each.default_status == dg.DefaultSensorStatus.RUNNING
+        sensor_def
+        for sensor_def in repository().sensor_defs
+        if sensor_def.default_status == dg.DefaultSensorStatus.RUNNING
     ]
 
 

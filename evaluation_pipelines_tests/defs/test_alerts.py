@@ -60,7 +60,7 @@ def test_the_alert_of_a_failed_run_ends_with_the_next_good_one_of_its_job(
     def still_open() -> list[str]:
         location.tick(CHECKS)
         alerts = AlertStore(location.workplace.ledger).all()
-        return [each.alert.title for each in alerts if each.ended_at is None]
+        return [alert.alert.title for alert in alerts if alert.ended_at is None]
 
     location.tick(FAILED)
     fails()
@@ -79,7 +79,7 @@ def test_the_alert_of_a_failed_date_lasts_until_that_date_is_done(
     def open_alerts() -> int:
         location.tick(CHECKS)
         alerts = AlertStore(location.workplace.ledger).all()
-        return len([each for each in alerts if each.ended_at is None])
+        return len([alert for alert in alerts if alert.ended_at is None])
 
     fill(location.workplace, old_session("a", 0), old_session("b", 1))
     location.tick(FAILED)

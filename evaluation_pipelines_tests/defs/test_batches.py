@@ -48,9 +48,9 @@ def test_a_batch_is_polled_collected_and_continued(
     in_batches.shift(TEN_MINUTES)
     collected = location.run_requested(POLL)
     assert collected.success
-    lines = [each.user_message for each in location.instance.all_logs(collected.run_id)]
-    assert any(each.startswith("collecting replies: 1 of 1") for each in lines)
-    assert any(each.startswith("scoring.completed a#baseline-1: ") for each in lines)
+    lines = [log.user_message for log in location.instance.all_logs(collected.run_id)]
+    assert any(line.startswith("collecting replies: 1 of 1") for line in lines)
+    assert any(line.startswith("scoring.completed a#baseline-1: ") for line in lines)
     assert BatchStore(location.workplace.ledger).unfinished() == []
     assert location.workplace.lake.read(JUDGE_SCORES, [day(0)])["status"].to_list() == ["completed"]
     in_batches.shift(TEN_MINUTES)

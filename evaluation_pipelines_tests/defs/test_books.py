@@ -25,7 +25,10 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
 
     result = location.materialize_range(0, 1, BOOKS)
     assert result.success
-    assert {each.check_name: each.passed for each in result.get_asset_check_evaluations()} == {
+    assert {
+        evaluation.check_name: evaluation.passed
+        for evaluation in result.get_asset_check_evaluations()
+    } == {
         "every_date_was_built": True,
         "keys_are_unique": True,
         "books_balance": True,

@@ -95,7 +95,9 @@ def test_dates_are_built_without_checks_where_none_are_selected(location: CodeLo
 
     assert not result.success
     assert result.get_asset_check_evaluations() == []
-    assert [location.materialized(each) for each in DAILY_TABLES] == [[day(1)]] * len(DAILY_TABLES)
+    assert [location.materialized(table) for table in DAILY_TABLES] == [[day(1)]] * len(
+        DAILY_TABLES
+    )
 
 
 def test_a_date_that_fails_a_check_is_skipped_and_its_rows_are_shown(
@@ -114,7 +116,10 @@ def test_a_date_that_fails_a_check_is_skipped_and_its_rows_are_shown(
         "session_performance: keys_are_unique: expected one row per organization_id, session_key, "
         "found 1 keys that several rows share"
     )
-    made = [each.partition for each in result.asset_materializations_for_node("daily_tables")]
+    made = [
+        materialization.partition
+        for materialization in result.asset_materializations_for_node("daily_tables")
+    ]
     assert made == ["2025-02-06", "2025-02-08"]
     assert scores.read_bytes() == before  # the previous scores stay
 
@@ -166,7 +171,7 @@ def test_the_fourth_failure_parks_a_date_and_raises_one_alert(
     location.tick("alerts_sensor")
     location.tick("alerts_sensor")
     parked = "Build of 2025-02-07 failed 4 times and stopped retrying"
-    (alert,) = [each for each in receiver.texts if each.startswith(parked)]
+    (alert,) = [text for text in receiver.texts if text.startswith(parked)]
     _, reason, advice = alert.splitlines()
     assert str(damaged) in reason
     assert advice.endswith("Run: evaluation-pipelines build --date 2025-02-07")

@@ -28,11 +28,11 @@ def put_models(location: CodeLocation) -> None:
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
     (made,) = [
-        each.step_materialization_data.materialization.metadata
-        for each in result.get_asset_materialization_events()
-        if each.asset_key == dg.AssetKey(asset)
+        event.step_materialization_data.materialization.metadata
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(asset)
     ]
-    return {name: each.value for name, each in made.items()}
+    return {name: value.value for name, value in made.items()}
 
 
 def test_tables_are_written_with_their_checks(location: CodeLocation) -> None:
@@ -44,7 +44,10 @@ def test_tables_are_written_with_their_checks(location: CodeLocation) -> None:
     lake = location.workplace.lake
     assert lake.read_whole(MODEL_COMPARISON)["rank"].to_list() == [1, 2]
     assert lake.read_whole(MODEL_COMPARISON_PAIRS)["verdict"].to_list() == ["A better"]
-    checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    checks = {
+        check_evaluation.check_name: check_evaluation.passed
+        for check_evaluation in result.get_asset_check_evaluations()
+    }
     assert checks == {
         "models_and_pairs_stand_once": True,
         "figures_lie_in_their_intervals": True,

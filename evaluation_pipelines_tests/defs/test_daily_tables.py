@@ -40,13 +40,13 @@ def test_a_range_of_dates_is_built_in_one_run(location: CodeLocation) -> None:
     assert result.success
     # Nothing landed on day 3: its tables exist and are empty.
     days = [day(number) for number in range(4)]
-    assert [location.materialized(each) for each in DAILY_TABLES] == [days] * TABLES
+    assert [location.materialized(table) for table in DAILY_TABLES] == [days] * TABLES
     assert location.workplace.sessions()["session_date"].to_list() == days[:3]
     assert [
         location.metadata("agent_sessions", n)["dagster/partition_row_count"] for n in range(4)
     ] == [1, 1, 1, 0]
     built = [
-        each.session_date for each in RebuildQueue(location.workplace.ledger).all() if each.is_built
+        row.session_date for row in RebuildQueue(location.workplace.ledger).all() if row.is_built
     ]
     assert built == days[:3]
     assert location.instance.get_runs_count() == 1
@@ -55,14 +55,14 @@ def test_a_range_of_dates_is_built_in_one_run(location: CodeLocation) -> None:
 def test_only_selected_tables_are_built(location: CodeLocation) -> None:
     location.land(0)
     assert location.materialize(0, "agent_events").success
-    assert [location.materialized(each) for each in DAILY_TABLES] == [
+    assert [location.materialized(table) for table in DAILY_TABLES] == [
         [day(0)],
         *[[]] * (TABLES - 1),
     ]
     assert not queued_dates(location.workplace)[day(0)].is_built  # the others are still missing
 
     assert location.materialize(0, *DAILY_TABLES[1:]).success
-    assert [location.materialized(each) for each in DAILY_TABLES] == [[day(0)]] * TABLES
+    assert [location.materialized(table) for table in DAILY_TABLES] == [[day(0)]] * TABLES
     assert location.workplace.performance().height == 1
 
 
@@ -71,8 +71,8 @@ def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocat
     location.build(0)
     result = location.materialize(0, "agent_sessions", "session_performance")
     reported = {
-        (each.asset_key.to_user_string(), each.check_name)
-        for each in result.get_asset_check_evaluations()
+        (evaluation.asset_key.to_user_string(), evaluation.check_name)
+        for evaluation in result.get_asset_check_evaluations()
     }
 
     assert reported == {
@@ -87,7 +87,7 @@ def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocat
         # A check of the whole lake: "Materialize" includes it, the job of the sensor does not.
         ("session_performance", "scores_match_sessions"),
     }
-    assert all(each.passed for each in result.get_asset_check_evaluations())
+    assert all(evaluation.passed for evaluation in result.get_asset_check_evaluations())
 
 
 def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation) -> None:
@@ -229,6 +229,6 @@ def test_nothing_is_deleted_unless_it_is_set_and_the_oldest_is_shown(
     assert event is not None
     materialization = event.asset_materialization
     assert materialization is not None
-    shown = {name: each.value for name, each in materialization.metadata.items()}
+    shown = {name: value.value for name, value in materialization.metadata.items()}
     assert (shown["rows taken out"], shown["bytes freed"]) == (0, 0)
     assert shown["oldest sessions"] == shown["oldest events"]

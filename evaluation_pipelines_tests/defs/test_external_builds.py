@@ -36,7 +36,7 @@ from evaluation_pipelines_tests.judged import session_with_texts
 SENSOR = "terminal_builds_sensor"
 FOLLOWED = SESSION_EVALUATIONS.name
 """Runs of each date follow this table: days without sessions are reported in it alone."""
-ALL = (AGENT_EVENTS_LANDED.name, *(each for each in DAILY_TABLES if each != FOLLOWED))
+ALL = (AGENT_EVENTS_LANDED.name, *(table for table in DAILY_TABLES if table != FOLLOWED))
 
 
 def build_in_a_terminal(location: CodeLocation, *numbers: int) -> None:
@@ -92,7 +92,7 @@ def the_checks_cover_two_dates(location: CodeLocation) -> None:
                 evaluation = location.check(daily.table.name, name)
                 assert evaluation.passed, name
                 assert check_texts(evaluation)["dates_checked"] == 2
-    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
+    for name in (WAS_BUILT, *(check.__name__ for check in score_table.CHECKS)):
         evaluation = location.check(JUDGE_SCORES.name, name)
         assert evaluation.passed
         assert check_texts(evaluation)["dates_checked"] == 2
@@ -223,8 +223,8 @@ def test_a_date_that_newer_code_built_again_is_reported_although_its_rows_are_th
 ) -> None:
     location, name = settled_location, "agent_sessions"
     older = [
-        replace(each, code_version="0") if each.table.name == name else each
-        for each in build_tables.DAILY_TABLES
+        replace(table, code_version="0") if table.table.name == name else table
+        for table in build_tables.DAILY_TABLES
     ]
     with monkeypatch.context() as before:
         before.setattr(external_builds, "DAILY_TABLES", older)
@@ -235,7 +235,9 @@ def test_a_date_that_newer_code_built_again_is_reported_although_its_rows_are_th
     rows = versions(location, name, 0)[1:]
     Build(location.workplace.stores).run([day(0)])
     location.tick(SENSOR)
-    code = next(each.code_version for each in build_tables.DAILY_TABLES if each.table.name == name)
+    code = next(
+        table.code_version for table in build_tables.DAILY_TABLES if table.table.name == name
+    )
     assert versions(location, name, 0) == (code, *rows)
 
 

@@ -48,11 +48,11 @@ def test_fresh_sessions_are_judged_a_few_at_a_time(
     (request,) = location.tick(FRESH).run_requests or []
     assert execute_request(location, request).success
     # The oldest of the fresh sessions; the old session waits for the nightly run.
-    assert {each.session_id for each in scores(location)} == {"b", "c"}
-    assert {each.score_triggered_by for each in scores(location)} == {"sensor"}
+    assert {score.session_id for score in scores(location)} == {"b", "c"}
+    assert {score.score_triggered_by for score in scores(location)} == {"sensor"}
     (request,) = location.tick(FRESH).run_requests or []
     assert execute_request(location, request).success
-    assert {each.session_id for each in scores(location)} == {"a", "b", "c"}
+    assert {score.session_id for score in scores(location)} == {"a", "b", "c"}
     assert location.request_count(FRESH) == 0
 
 
@@ -99,7 +99,7 @@ def test_without_a_limit_on_cost_only_requests_are_judged_automatically(
     ask_and_leave(location, "a")
     (request,) = location.tick(FRESH).run_requests or []
     execute_request(location, request)
-    assert [(each.session_id, each.status) for each in scores(location)] == [("a", "completed")]
+    assert [(score.session_id, score.status) for score in scores(location)] == [("a", "completed")]
 
 
 @pytest.mark.usefixtures("location", "judge")
@@ -110,4 +110,4 @@ def test_an_open_request_is_served_however_old_its_session(location: CodeLocatio
 
     (request,) = location.tick(FRESH).run_requests or []
     assert execute_request(location, request).success
-    assert [each.status for each in scores(location)] == ["completed"]
+    assert [score.status for score in scores(location)] == ["completed"]

@@ -17,14 +17,17 @@ def asked(location: CodeLocation) -> tuple[dict[str, str], dict[str, bool]]:
     """Materialize the assets; return the metadata of the changes, and the checks."""
     result = location.execute_assets("judge_changes", "judge_anchors")
     made = {
-        each.asset_key.to_user_string(): each
-        for each in result.get_asset_materialization_events()
-        if each.asset_key is not None
+        event.asset_key.to_user_string(): event
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None
     }
     assert made.keys() == {"judge_changes", "judge_anchors"}
     metadata = made["judge_changes"].step_materialization_data.materialization.metadata
-    checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
-    return {name: _shown(each) for name, each in metadata.items()}, checks
+    checks = {
+        evaluation.check_name: evaluation.passed
+        for evaluation in result.get_asset_check_evaluations()
+    }
+    return {name: _shown(value) for name, value in metadata.items()}, checks
 
 
 def _shown(value: dg.MetadataValue) -> str:
@@ -46,8 +49,8 @@ def test_a_change_without_anchors_is_a_warning(
         monkeypatch.setenv("EVAL_JUDGE_MODEL", model)
         began = time.time() - number * DAY_S
         sessions = [
-            session_with_texts(f"s{number}-{each}", began + each - NOON_NS / 1e9)
-            for each in range(3)
+            session_with_texts(f"s{number}-{index}", began + index - NOON_NS / 1e9)
+            for index in range(3)
         ]
         fill(location.workplace, *sessions)
         day = datetime.fromtimestamp(began, UTC).date()

@@ -42,7 +42,7 @@ def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
         )
         assert result.success
         alerts = AlertStore(location.workplace.ledger).all()
-        return [each.alert.title for each in alerts if each.ended_at is None]
+        return [alert.alert.title for alert in alerts if alert.ended_at is None]
 
     fill(location.workplace, old_session("a", 0), old_session("b", 2))
     judge.always(says(score_reply(64)))
@@ -56,7 +56,7 @@ def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
 
 
 def messages(location: CodeLocation, run_id: str) -> list[str]:
-    return [each.user_message for each in location.instance.all_logs(run_id)]
+    return [log.user_message for log in location.instance.all_logs(run_id)]
 
 
 def test_a_backfill_judges_what_is_due_and_shows_it(
@@ -69,7 +69,7 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     result = judge_range(location, 0, 2)
     assert result.success
     assert location.materialized("judge_scores") == [day(0), day(1), day(2)]
-    assert all(each.passed for each in result.get_asset_check_evaluations())
+    assert all(evaluation.passed for evaluation in result.get_asset_check_evaluations())
     shown = location.metadata("judge_scores", 0)
     assert (shown["dagster/partition_row_count"], shown["completed"]) == (2, 2)
     assert svg_of(str(shown["totals"])) == histogram_svg(
@@ -79,7 +79,7 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert float(str(shown["cost_usd"])) > 0
     assert "missed" in str(shown["failure_tags"])
     assert str(shown["this_run"]).startswith("3 of 3 sessions judged (mean total 58.0), 6 calls")
-    assert {each.score_triggered_by for each in scores(location)} == {result.run_id}
+    assert {score.score_triggered_by for score in scores(location)} == {result.run_id}
     assert shown["judge_models"] == "judge-1"
     # 64 is the sum of the criteria; 70 differs by more than 5.
     assert r"inconsistent\_total | 1 |" in str(shown["flags"])
@@ -104,7 +104,7 @@ def test_a_repeated_backfill_judges_again_only_with_force(
     assert Path(location.workplace.lake.place(JUDGE_SCORES, day(0))).read_bytes() == before
     assert location.metadata("judge_scores", 0)["this_run"] == "nothing is due"
     judge_range(location, 0, 0, force=True, model="judge-2", samples=3)
-    assert [(each.judge_model, each.samples) for each in scores(location)] == [
+    assert [(score.judge_model, score.samples) for score in scores(location)] == [
         ("judge-1", 1),
         ("judge-2", 3),
     ]
@@ -204,7 +204,7 @@ def test_an_unfinished_scoring_is_not_forced(location: CodeLocation, judge: Judg
     assert (refused.success, answered(refused)) == (False, ("conflict", 409))
     done = ask(location, "a")  # it is finished, not begun again
     assert (done.success, answered(done)) == (True, ("existing", 202))
-    assert [each.status for each in scores(location)] == ["completed"]
+    assert [score.status for score in scores(location)] == ["completed"]
 
 
 @pytest.mark.usefixtures("location", "judge")

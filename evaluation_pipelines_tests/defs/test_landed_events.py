@@ -40,8 +40,8 @@ def test_an_ingest_reports_the_unread_bytes_of_each_file(location: CodeLocation)
     location.workplace.land("logs.jsonl", session_line(0) + session_line(1)[:50])
     location.workplace.land("d_f.jsonl", session_line(1))
     result = location.execute("ingest_landing")
-    (output,) = (each for each in result.all_events if each.is_successful_output)
-    metadata = {name: each.value for name, each in output.step_output_data.metadata.items()}
+    (output,) = (event for event in result.all_events if event.is_successful_output)
+    metadata = {name: value.value for name, value in output.step_output_data.metadata.items()}
 
     assert metadata["dates_touched"] == f"{day(0)}, {day(1)}"
     assert metadata["unread_bytes"] == 50
@@ -133,8 +133,8 @@ def test_a_success_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         ran = dg.materialize([rows], instance=instance, partition_key="b")
         told = dg.materialize([report], instance=instance)
-    lines = [each for each in capfd.readouterr().out.splitlines() if "succeeded" in each]
-    assert [each.partition(" - ")[2] for each in lines] == [
+    lines = [line for line in capfd.readouterr().out.splitlines() if "succeeded" in line]
+    assert [line.partition(" - ")[2] for line in lines] == [
         f"run {ran.run_id[:8]} succeeded: rows",
         f"run {told.run_id[:8]} succeeded: report",
     ]

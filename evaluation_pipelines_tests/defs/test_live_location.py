@@ -141,7 +141,7 @@ def check_that_a_broken_date_is_retried_alone(
     # The books of the date may have been looked at meanwhile: they could not balance either.
     assert len(parked_alerts(receiver)) == 1
     others = set(receiver.texts) - set(parked_alerts(receiver))
-    assert all(str(day(31)) in each and "books" in each for each in others)
+    assert all(str(day(31)) in other and "books" in other for other in others)
 
 
 def parked_alerts(receiver: Receiver) -> list[str]:
@@ -177,7 +177,7 @@ def written(workplace: Workplace, number: int) -> int:
 def contents(workplace: Workplace) -> dict[str, set[str]]:
     """Return the paths of the current parts of each date; the books follow at their own pace."""
     found: dict[str, set[str]] = defaultdict(set)
-    for part in (part for each in TELEMETRY_TABLES for part in workplace.lake.parts(each.table)):
+    for part in (part for table in TELEMETRY_TABLES for part in workplace.lake.parts(table.table)):
         found[str(part.session_date)].add(part.path)
     return found
 

@@ -93,8 +93,8 @@ def test_a_file_becomes_a_score_with_dagster_ledger_lake_and_workers_away(
 def check_that_runs_are_in_postgresql(live: LiveLocation, url: str) -> None:
     """Each run was a process of the run launcher; none has failed."""
     runs = live.query(RUNS)["runsOrError"]["results"]
-    assert {each["jobName"] for each in runs} >= {"ingest_landing", "build_daily_tables"}
-    assert not [each for each in runs if each["status"] in {"FAILURE", "CANCELED"}]
+    assert {run["jobName"] for run in runs} >= {"ingest_landing", "build_daily_tables"}
+    assert not [run for run in runs if run["status"] in {"FAILURE", "CANCELED"}]
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         stored = connection.scalar(sa.text("select count(*) from runs where status = 'SUCCESS'"))

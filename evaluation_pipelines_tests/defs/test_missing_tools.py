@@ -31,7 +31,7 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str, str]:
     """Return the metadata of the materialization as text."""
     (made,) = result.get_asset_materialization_events()
     metadata = made.step_materialization_data.materialization.metadata
-    return {name: str(each.value) for name, each in metadata.items()}
+    return {name: str(value.value) for name, value in metadata.items()}
 
 
 def test_without_a_judge_the_table_is_empty_and_says_so(location: CodeLocation) -> None:

@@ -63,14 +63,14 @@ def test_one_run_builds_everything_once_and_the_next_one_catches_up(
 
     night = location.run_night()
     assert night.success
-    made = {each.asset_key for each in night.get_asset_materialization_events()}
-    assert {dg.AssetKey(each) for each in ASSETS} <= made
+    made = {event.asset_key for event in night.get_asset_materialization_events()}
+    assert {dg.AssetKey(asset) for asset in ASSETS} <= made
     assert judged(location) == {"a": True, "b": True}
     lake = location.workplace.lake
     assert lake.read_whole(REPUTATION_SCORES).height == 1
     assert lake.read_whole(MODEL_COMPARISON)["runs"].sum() == 2
     # Nothing is built again: neither the dates nor the aggregates.
-    assert all(each.is_built for each in RebuildQueue(location.workplace.ledger).all())
+    assert all(row.is_built for row in RebuildQueue(location.workplace.ledger).all())
     for sensor in ("aggregates_sensor", "reputation_sensor"):
         assert location.requested_counts(sensor) == {}
 
@@ -126,7 +126,7 @@ def test_the_dates_of_a_nightly_run_that_died_are_built_later(
     assert location.request_count("touched_dates_sensor") == 0
     ledger = location.workplace.ledger
     later = datetime.now(UTC) + timedelta(minutes=61)
-    assert [each.session_date for each in RebuildQueue(ledger).pending(later)] == [day(0)]
+    assert [date.session_date for date in RebuildQueue(ledger).pending(later)] == [day(0)]
     # The retry by Dagster builds them.
     assert location.run_night("scorecards", "session_evaluations").success
     assert judged(location) == {"a": True}

@@ -58,11 +58,14 @@ def without_pauses(act: Callable[[], object] = int) -> Iterator[None]:
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
     (made, *_) = result.asset_materializations_for_node(asset)
-    return {name: each.value for name, each in made.metadata.items()}
+    return {name: value.value for name, value in made.metadata.items()}
 
 
 def checks(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
-    return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    return {
+        evaluation.check_name: evaluation.passed
+        for evaluation in result.get_asset_check_evaluations()
+    }
 
 
 def test_dates_with_new_scores_are_requested_and_then_the_scores_of_all(
@@ -79,7 +82,10 @@ def test_dates_with_new_scores_are_requested_and_then_the_scores_of_all(
     result = location.materialize_range(first, last, "reputation_events")
     made = result.asset_materializations_for_node("reputation_events")
     # One session on the first of three dates, one on the last.
-    rows = {each.partition: each.metadata["dagster/partition_row_count"].value for each in made}
+    rows = {
+        materialization.partition: materialization.metadata["dagster/partition_row_count"].value
+        for materialization in made
+    }
     assert rows == {day(first + n).isoformat(): sessions for n, sessions in enumerate((1, 0, 1))}
     shown = metadata(result, "reputation_events")
     assert "completed | " in str(shown.pop("preview"))

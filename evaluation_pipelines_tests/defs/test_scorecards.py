@@ -29,8 +29,12 @@ def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
     """Return kind and partition of every observed event of effective scores, oldest first."""
     key = dg.AssetKey("session_evaluations")
     records = location.instance.fetch_observations(key, limit=100).records
-    found = [each.asset_observation for each in records]
-    return [(each.description, each.partition) for each in reversed(found) if each is not None]
+    found = [record.asset_observation for record in records]
+    return [
+        (observation.description, observation.partition)
+        for observation in reversed(found)
+        if observation is not None
+    ]
 
 
 def correct(location: CodeLocation, number: int, score: float) -> None:
@@ -81,7 +85,7 @@ def test_a_run_observes_events_up_to_a_number_and_counts_the_others() -> None:
     assert few[0].metadata["payload"].value == {"a": 1}
 
     assert observations.of(announced(2)) == []
-    assert {name: each.value for name, each in event_counts(announced(2)).items()} == {
+    assert {name: count.value for name, count in event_counts(announced(2)).items()} == {
         "new kind": 2
     }
 
@@ -119,7 +123,7 @@ def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> 
 
     samples = OverrideStore(location.workplace.ledger).samples()
     assert len(samples) == 5
-    assert {each.session_date for each in samples} == {(noon - timedelta(days=1)).date()}
+    assert {sample.session_date for sample in samples} == {(noon - timedelta(days=1)).date()}
 
 
 def test_corrections_in_one_direction_warn(location: CodeLocation) -> None:

@@ -69,7 +69,9 @@ class Life:
 
     def happen(self, hour: int) -> None:
         """Cause the events of the hours before ``hour``."""
-        self._land(*(each.line() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
+        self._land(
+            *(planned.line() for planned in PLAN if hour - STEP_HOURS <= planned.hour < hour)
+        )
         match hour:
             case 12:  # one line is cut, one sent twice, one without a session; the judge is down
                 no_session = claude("user_prompt", -2 * 3600, session__id="")
@@ -113,7 +115,7 @@ def test_after_two_nights_every_session_is_accounted_for(
             life.happen(hour)
             daemon.live_until(MIDNIGHT + timedelta(hours=hour))
         assert_tables_match_plan(location, daemon)
-    assert [each for each in receiver.texts if "books" in each] == []
+    assert [text for text in receiver.texts if "books" in text] == []
 
 
 @pytest.mark.slow
@@ -124,7 +126,7 @@ def test_a_night_in_batch_mode_scores_every_session(
     monkeypatch.setenv("EVAL_JUDGE_MODE", "batch")
     monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "10")
     location, monday = settled_location, PLAN[:8]
-    location.workplace.land("agents.jsonl", b"".join(each.line() for each in monday))
+    location.workplace.land("agents.jsonl", b"".join(planned.line() for planned in monday))
     with time_machine.travel(MIDNIGHT, tick=True) as time:
         daemon = Daemon(location, time, MIDNIGHT)
         for hour in (24, 28, 32, 36, 52, 56, 60):  # the nights are at 26 and 50
@@ -136,7 +138,7 @@ def test_a_night_in_batch_mode_scores_every_session(
     assert len(judge.batches.batches) == 4  # two turns of four sessions, twice
     scores = location.workplace.lake.read(JUDGE_SCORES, [MONDAY])
     done = scores.filter((pl.col("status") == "completed") & pl.col("is_current"))
-    assert sorted(done["session_id"]) == sorted(each.name for each in monday)
+    assert sorted(done["session_id"]) == sorted(planned.name for planned in monday)
     assert len(judge.requests) == 2 * len(monday)  # every answer was within a batch, and once
     assert judge.batches.files == {}
     assert daemon.failed() == []
@@ -151,14 +153,14 @@ def assert_tables_match_plan(location: CodeLocation, daemon: Daemon) -> None:
 
     evaluated = lake.read(SESSION_EVALUATIONS, [MONDAY, TUESDAY])
     sources = dict(evaluated.select("session_id", "effective_source").iter_rows())
-    assert {each.name for each in PLAN} <= sources.keys()
+    assert {planned.name for planned in PLAN} <= sources.keys()
     assert sources[CORRECTED.name] == "override"
 
     scores = lake.read(JUDGE_SCORES, [MONDAY, TUESDAY]).filter(pl.col("status") == "completed")
     times = Counter(scores["session_id"])
-    assert times == {each.name: 2 if each is RESUMED else 1 for each in PLAN}
+    assert times == {planned.name: 2 if planned is RESUMED else 1 for planned in PLAN}
     current = scores.filter("is_current")
-    assert sorted(current["session_id"]) == sorted(each.name for each in PLAN)
+    assert sorted(current["session_id"]) == sorted(planned.name for planned in PLAN)
 
     books = lake.read(EVALUATION_BOOKS, [MONDAY, TUESDAY])
     assert Counter(books.select("session_date", "state").iter_rows()) == {
@@ -167,7 +169,7 @@ def assert_tables_match_plan(location: CodeLocation, daemon: Daemon) -> None:
     }
     assert location.check("evaluation_books", "books_balance").passed
 
-    nightly = [each for each in daemon.runs if each.requested_by == "nightly_evaluation"]
-    assert [each.at.date() for each in nightly] == [TUESDAY, date(2026, 6, 3)]
-    assert {each.job for each in daemon.failed()} <= {"judge_due"}  # while the judge was down
-    assert all(each.at.date() == MONDAY for each in daemon.failed())
+    nightly = [run for run in daemon.runs if run.requested_by == "nightly_evaluation"]
+    assert [run.at.date() for run in nightly] == [TUESDAY, date(2026, 6, 3)]
+    assert {run.job for run in daemon.failed()} <= {"judge_due"}  # while the judge was down
+    assert all(run.at.date() == MONDAY for run in daemon.failed())

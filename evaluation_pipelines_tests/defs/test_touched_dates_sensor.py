@@ -27,9 +27,11 @@ def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
     while ranges := location.requested_ranges(SENSOR):
         order += ranges
         ((first, last),) = ranges
-        for each in queued_dates(location.workplace).values():
-            if first <= each.session_date <= last:
-                RebuildQueue(location.workplace.ledger).mark_built(each.session_date, each.version)
+        for queued_date in queued_dates(location.workplace).values():
+            if first <= queued_date.session_date <= last:
+                RebuildQueue(location.workplace.ledger).mark_built(
+                    queued_date.session_date, queued_date.version
+                )
     return order
 
 

@@ -27,8 +27,8 @@ def write_programs(folder: Path) -> list[GuestTruth]:
 
 def test_samples_and_generator_together_cover_every_dialect(tmp_path: Path) -> None:
     """Claude Code is what the team of the generator works with; Cline is a fixture."""
-    guests = {each.source_cli for each in write(tmp_path)}
-    assert guests | {"claude_code", "cline"} == {each.source_cli for each in DIALECTS}
+    guests = {truth.source_cli for truth in write(tmp_path)}
+    assert guests | {"claude_code", "cline"} == {dialect.source_cli for dialect in DIALECTS}
     shipped = {path.parent.name for path in SAMPLES.rglob("*.jsonl")}
     assert shipped == {"claude_code", "codex", "gemini_cli", "qwen_code", "opencode"}
 
@@ -38,9 +38,9 @@ def test_every_session_of_every_agent_is_found_as_it_was(workplace: Workplace) -
     counts = workplace.ingest().counts
     assert (counts.quarantined, counts.unknown_records, counts.unattributed) == (0, 0, 0)
     assert (counts.value_anomalies, counts.time_anomalies) == (0, 0)
-    assert counts.events + counts.repeated_records == sum(each.records for each in told)
+    assert counts.events + counts.repeated_records == sum(truth.records for truth in told)
     # Gemini tells each API call a second time.
-    twice = sum(each.api_requests for each in told if each.source_cli == "gemini_cli")
+    twice = sum(truth.api_requests for truth in told if truth.source_cli == "gemini_cli")
     assert counts.repeated_records == twice > 0
     workplace.build()
     assert len(told) == 5 * 6
@@ -64,17 +64,17 @@ def _assert_found(workplace: Workplace, told: list[GuestTruth]) -> None:
     wasted = dict(reports.select("session_id", "wasted_calls").iter_rows())
 
     assert len(found) == len(told)
-    assert wasted == {each.session_id: each.tools_wasted for each in told}
+    assert wasted == {guest_truth.session_id: guest_truth.tools_wasted for guest_truth in told}
     assert sum(filter(None, wasted.values())) > 0
-    for each in told:
-        row = found[each.session_id]
+    for truth in told:
+        row = found[truth.session_id]
         same = ("source_cli", "prompts", "tools_ok", "tools_failed", "tools_denied", "api_requests")
         sums = ("input_tokens", "cache_read_tokens", "output_tokens")
         assert {name: row[name] for name in (*same, *sums)} == {
-            name: getattr(each, name) for name in (*same, *sums)
-        }, each.source_cli
-        assert row["models"] == [each.model]
-        assert row["started_at"] == datetime.fromtimestamp(each.started_ms / 1000, UTC)
-        assert row["ended_at"] == datetime.fromtimestamp(each.ended_ms / 1000, UTC)
+            name: getattr(truth, name) for name in (*same, *sums)
+        }, truth.source_cli
+        assert row["models"] == [truth.model]
+        assert row["started_at"] == datetime.fromtimestamp(truth.started_ms / 1000, UTC)
+        assert row["ended_at"] == datetime.fromtimestamp(truth.ended_ms / 1000, UTC)
         assert row["session_date"] == row["started_at"].date()
         assert row["status"] == "completed"

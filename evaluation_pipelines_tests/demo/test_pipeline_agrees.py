@@ -147,11 +147,17 @@ def test_a_few_dozen_sessions_hold_everything_that_happens_to_sessions(outcome: 
     assert {window.attribution for window in windows} == {"baseline", "clean", "mixed", "remainder"}
     assert {window.status for window in windows} == {"completed", "failed", "cancelled"}
     assert {window.explicit_end for window in windows} == {False, True}
-    assert {each.label for each in sessions} == {"simple", "code", "complex", "multi-step", None}
-    assert {each.organization_id for each in sessions} == {"orchard", "lighthouse"}
-    assert len({each.person for each in sessions}) == 12
-    assert any(each.windows[-1].ended_at.date() > each.session_date for each in sessions)
-    assert any(_is_a_b_a(each) for each in sessions)
+    assert {session.label for session in sessions} == {
+        "simple",
+        "code",
+        "complex",
+        "multi-step",
+        None,
+    }
+    assert {session.organization_id for session in sessions} == {"orchard", "lighthouse"}
+    assert len({session.person for session in sessions}) == 12
+    assert any(session.windows[-1].ended_at.date() > session.session_date for session in sessions)
+    assert any(_is_a_b_a(session) for session in sessions)
     assert any(_rests(window) for window in windows)
     assert any(len(window.output_tokens_by_model) == 2 for window in windows)
     for name in ("tools_failed", "tools_denied", "tools_unknown", "api_errors", "missing_events"):

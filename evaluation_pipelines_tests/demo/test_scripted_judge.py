@@ -133,5 +133,5 @@ def test_a_real_endpoint_never_continues_a_scoring_of_the_demo(
         of_demo, *real = judged.scores("s1#baseline-1")
         assert (of_demo.judge_model, of_demo.status) == ("demo-script", "failed")
         assert "started with another judge model" in str(of_demo.error_message)
-        assert [(each.judge_model, each.status) for each in real] == [("judge-1", "completed")]
+        assert [(score.judge_model, score.status) for score in real] == [("judge-1", "completed")]
         assert len(judge.requests) == 2

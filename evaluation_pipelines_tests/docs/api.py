@@ -73,7 +73,9 @@ def api_markdown() -> str:
         plain, sections = list[str](), list[str]()
         for route, found in groupby(EXAMPLES, key=lambda each: each.route):
             examples = list(found)
-            answers = [each for each in (_example(service, each) for each in examples) if each]
+            answers = [
+                each for each in (_example(service, example) for example in examples) if each
+            ]
             meaning = f"{_plain(operations[route]['description'])}{_errors(operations[route])}"
             if answers:
                 sections += [f"## {route}\n\n{_role(examples[0])}: {meaning}\n", *answers]
@@ -88,9 +90,9 @@ def api_markdown() -> str:
 def _errors(operation: dict[str, Any]) -> str:
     common = {"200", "202", "400", "401", "403", "408", "413", "429"}
     found = {
-        status: each["description"]
-        for status, each in operation["responses"].items()
-        if status not in common and each["description"] != _USUAL.get(status)
+        status: response["description"]
+        for status, response in operation["responses"].items()
+        if status not in common and response["description"] != _USUAL.get(status)
     }
     return "".join(f" {status}: {meaning}." for status, meaning in sorted(found.items()))
 

@@ -39,5 +39,5 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> float:
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_value(operand, values))
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_value(each, values) for each in arguments))
+            return _FUNCTIONS[name](*(_value(argument, values) for argument in arguments))
     raise ValueError(f"{ast.unparse(node)!r} is no number, known name or sum")

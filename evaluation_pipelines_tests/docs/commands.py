@@ -50,7 +50,7 @@ def commands_markdown() -> str:
     lines = [
         f"* `{name}`: {text.removeprefix('Only sessions ')}" for name, text in conditions.items()
     ]
-    rows = [_row(*each) for each in commands]
+    rows = [_row(*command) for command in commands]
     return "\n".join([_HEAD, *lines, "", "| command | |", "|---|---|", *rows, ""])
 
 
@@ -84,11 +84,11 @@ def _is_condition(name: str, text: str) -> bool:
 
 def _options(command: click.Command, context: click.Context) -> list[_Entry]:
     records = (
-        each.get_help_record(context)
-        for each in command.params
-        if isinstance(each, click.Option) and not each.hidden
+        param.get_help_record(context)
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden
     )
-    return [_entry(*each) for each in records if each is not None]
+    return [_entry(*record) for record in records if record is not None]
 
 
 def _entry(name: str, text: str) -> _Entry:

@@ -90,7 +90,9 @@ def links(text: str) -> Iterator[str]:
 def anchors(text: str) -> set[str]:
     """What a link may name after ``#``: headings as GitHub spells them."""
     headings = re.findall(r"^#+ +(.+)$", prose(text), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 def table_rows(text: str, heading: str) -> list[list[str]]:

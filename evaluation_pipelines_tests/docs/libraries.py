@@ -14,9 +14,9 @@ PAGE = FOLDER / "telemetry.md"
 def table() -> str:
     """Return the table in markdown."""
     rows = [
-        f"| {each.title} | `{name}` | {_session(each.session, has_session=each.has_session)} "
-        f"| {each.unknown} |"
-        for name, each in libraries().items()
+        f"| {library.title} | `{name}` "
+        f"| {_session(library.session, has_session=library.has_session)} | {library.unknown} |"
+        for name, library in libraries().items()
     ]
     head = ["| library | `agent-config` | session | unknown |", "|---|---|---|---|"]
     return "\n".join([*head, *rows])

@@ -24,7 +24,7 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
-    export_agent_scores,
+    export_agent_ratings,
     open_reputation,
 )
 from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
@@ -95,7 +95,7 @@ def _write_reputation(stores: Stores) -> None:
     with open_reputation(stores.settings, MORNING) as store:
         bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), MORNING)
         load_external_signals(stores, store, MORNING)
-        export_agent_scores(stores, store, MORNING)
+        export_agent_ratings(stores, store, MORNING)
         stores.lake.write(store.scores_as_of(MORNING), REPUTATION_SCORES, None)
 
 

@@ -83,10 +83,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_query_of_the_page_runs(database: Path) -> None:
     text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
-    queries = [each.body for each in blocks(text) if each.language == "sql"]
+    queries = [block.body for block in blocks(text) if block.language == "sql"]
     with duckdb.connect(str(database), read_only=True) as connection:
-        assert all(connection.sql(each).columns for each in queries)
-    assert sum("as metric" in each for each in queries) == 1
+        assert all(connection.sql(query).columns for query in queries)
+    assert sum("as metric" in query for query in queries) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_the_queries_about_judges_and_people_give_what_they_say(
 ) -> None:
     text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
     section = text.partition("## Judges and overrides")[2].partition("\n## ")[0]
-    (query,) = [each.body for each in blocks(section) if f"from {table}\n" in each.body]
+    (query,) = [block.body for block in blocks(section) if f"from {table}\n" in block.body]
     with duckdb.connect(str(database), read_only=True) as connection:
         assert connection.sql(query).fetchall() == expected

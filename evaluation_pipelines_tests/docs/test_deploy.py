@@ -30,7 +30,7 @@ IMAGE_FOLDER = "/opt/evaluation_pipelines"
 
 def instructions(name: str) -> list[str]:
     lines = DOCKERFILE.replace("\\\n", "").splitlines()
-    return [each.removeprefix(name).strip() for each in lines if each.startswith(f"{name} ")]
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -56,7 +56,7 @@ def test_commands_and_settings_are_there() -> None:
         assert service["environment"].keys() <= known
     for copied in instructions("COPY"):
         *sources, _ = copied.removeprefix("--from=build").split()
-        assert copied.startswith("--from") or all((ROOT / each).exists() for each in sources)
+        assert copied.startswith("--from") or all((ROOT / source).exists() for source in sources)
 
 
 def test_no_variable_of_the_host_but_the_password_is_needed() -> None:

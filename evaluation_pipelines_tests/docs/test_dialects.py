@@ -17,7 +17,7 @@ TESTS = [each for name, each in vars(acme_tests).items() if name.startswith("tes
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the dialect where the page puts it."""
-    place = next(n for n, each in enumerate(DIALECTS) if each.source_cli == "genai")
+    place = next(n for n, dialect in enumerate(DIALECTS) if dialect.source_cli == "genai")
     monkeypatch.setattr(reading, "DIALECTS", (*DIALECTS[:place], ACME, *DIALECTS[place:]))
 
 
@@ -45,8 +45,8 @@ def test_the_records_become_rows() -> None:
 @pytest.mark.usefixtures("registered")
 def test_the_tests_of_the_example_pass() -> None:
     assert len(TESTS) == 3
-    for each in TESTS:
-        each()
+    for test in TESTS:
+        test()
 
 
 def test_every_part_of_a_dialect_is_explained() -> None:

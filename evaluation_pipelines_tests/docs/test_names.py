@@ -53,7 +53,9 @@ def test_every_path_in_the_checkout_that_is_named_exists(document: Path) -> None
     places = [ROOT / "evaluation_pipelines", ROOT / "evaluation_pipelines_tests"]
 
     assert [path for path in sorted(ours) if not (ROOT / path).exists()] == []
-    assert [each for each in sorted(modules) if not any((p / each).exists() for p in places)] == []
+    assert [
+        module for module in sorted(modules) if not any((p / module).exists() for p in places)
+    ] == []
 
 
 @DOCUMENTS
@@ -121,10 +123,10 @@ def words_in_use() -> set[str]:
 def names_of_the_code_location() -> set[str]:
     location = defs().get_repository_def()
     return {
-        *(each.name for each in location.asset_graph.asset_check_keys),
-        *(each.name for each in location.sensor_defs),
+        *(key.name for key in location.asset_graph.asset_check_keys),
+        *(sensor_def.name for sensor_def in location.sensor_defs),
         *location.job_names,
-        *(each.to_user_string() for each in location.asset_graph.get_all_asset_keys()),
+        *(key.to_user_string() for key in location.asset_graph.get_all_asset_keys()),
     }
 
 

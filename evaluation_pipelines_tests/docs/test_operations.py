@@ -16,7 +16,7 @@ TEXT = named("operations.md")
 FILES = FOLDER / "systemd"
 CONFIGURATION = (FILES / "dagster.yaml").read_text("utf-8")
 UNITS = sorted(FILES.glob("*.service"))
-ENVIRONMENT = next(each.body for each in blocks(TEXT) if each.body.startswith("DAGSTER_HOME="))
+ENVIRONMENT = next(block.body for block in blocks(TEXT) if block.body.startswith("DAGSTER_HOME="))
 
 
 def test_dagster_takes_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +48,10 @@ def test_a_service_starts_a_program_that_is_installed_with_files_that_exist(unit
 
     assert program.startswith(f"{checkout}.venv/bin/")
     assert (Path(sys.prefix) / "bin" / Path(program).name).exists()
-    files = [each.removeprefix(checkout) for each in arguments if each.startswith(checkout)]
-    assert all((ROOT / each).is_file() for each in files)
+    files = [
+        argument.removeprefix(checkout) for argument in arguments if argument.startswith(checkout)
+    ]
+    assert all((ROOT / file).is_file() for file in files)
     assert f"`{parser['Service']['EnvironmentFile']}`" in TEXT
 
 

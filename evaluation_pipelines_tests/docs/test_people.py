@@ -20,7 +20,7 @@ def words(text: str) -> set[str]:
 
 
 def test_the_example_is_a_file_of_identities() -> None:
-    (example,) = (each.body for each in blocks(TEXT) if each.language == "yaml")
+    (example,) = (block.body for block in blocks(TEXT) if block.language == "yaml")
     ada, ben = parse_identities(example, "example").people
     assert (ada.name, len(ada.ids), len(ben.teams)) == ("Ada Ash", 3, 2)
 
@@ -59,6 +59,6 @@ def test_the_same_options_choose_sessions_in_every_command_that_is_named(option:
     able = {
         name
         for name, command in commands(group).items()
-        if name != "forget" and any(f"--{option}" in each.opts for each in command.params)
+        if name != "forget" and any(f"--{option}" in param.opts for param in command.params)
     }
-    assert able == {each.removesuffix(" --fleet").removesuffix(" unknown") for each in words(said)}
+    assert able == {word.removesuffix(" --fleet").removesuffix(" unknown") for word in words(said)}

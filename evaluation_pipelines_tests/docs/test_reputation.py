@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
     CALIBRATED_AT,
     WINDOW_SIZE,
-    agent_scores,
+    agent_ratings,
     lifecycle,
 )
 from evaluation_pipelines.reputation.domain.signals import (
@@ -83,7 +83,7 @@ def test_the_worked_example_of_an_agent_is_what_the_code_makes_of_it() -> None:
     window = pl.DataFrame(rows, schema=schema).with_columns(
         evaluations_in_all=pl.lit(len(rows), dtype=pl.Int64)
     )
-    (row,) = agent_scores(window, window.clear(), NOW).to_dicts()
+    (row,) = agent_ratings(window, window.clear(), NOW).to_dicts()
 
     assert faults("values agent", row) == []
 
@@ -96,7 +96,7 @@ def test_the_table_of_event_types_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_states_is_that_of_the_code() -> None:
-    rows = table_rows(TEXT, "## Agent score")
+    rows = table_rows(TEXT, "## Agent rating")
     numbers = {state: [int(each) for each in re.findall(r"\d+", of)] for state, of, _ in rows}
 
     assert {state: {lifecycle(each) for each in of} for state, of in numbers.items()} == {
@@ -125,7 +125,7 @@ CLUSTER = (FOLDER / "clickhouse-cluster.sql").read_text("utf-8")
 
 def statements(text: str) -> list[str]:
     """The statements of a text, without the semicolons between them."""
-    return [each for each in text.strip().split(";") if each.strip()]
+    return [word for word in text.strip().split(";") if word.strip()]
 
 
 def parse(clickhouse: ClickHouse, statement: str) -> None:
@@ -138,21 +138,21 @@ def test_the_statements_for_servers_and_clusters_are_understood_by_the_engine(
     one_clickhouse_dsn: str, text: str
 ) -> None:
     with open_clickhouse(one_clickhouse_dsn, patience_s=0) as clickhouse:
-        for each in statements(text):
-            parse(clickhouse, each)
+        for statement in statements(text):
+            parse(clickhouse, statement)
 
 
 def test_tables_of_a_cluster_have_the_columns_and_keys_of_the_migrations() -> None:
     migrations = [text for _, text in clickhouse_migrations()]
     compared = 0
-    for each in statements(CLUSTER):
-        made = re.search(r"create table evaluation\.(\w+?)(?:_local)? on cluster", each)
-        if made is None or "Distributed(" in each or made[1] == "schema_migrations":
+    for statement in statements(CLUSTER):
+        made = re.search(r"create table evaluation\.(\w+?)(?:_local)? on cluster", statement)
+        if made is None or "Distributed(" in statement or made[1] == "schema_migrations":
             continue
         (migration,) = (text for text in migrations if f"table if not exists {made[1]}\n" in text)
-        assert without_comments(columns(each)) == without_comments(columns(migration))
+        assert without_comments(columns(statement)) == without_comments(columns(migration))
         for clause in ("partition by", "order by", "ttl"):
-            assert clause_of(each, clause) == clause_of(migration, clause)
+            assert clause_of(statement, clause) == clause_of(migration, clause)
         compared += 1
     assert compared == 4
 

@@ -80,4 +80,6 @@ def test_the_attacks_are_counted() -> None:
 def test_every_attack_that_is_not_noticed_is_admitted() -> None:
     rows = table_rows(TEXT, "<!-- not noticed -->")
 
-    assert [row[0] for row in rows] == [each.name for each in ATTACKS if each.name in NOT_NOTICED]
+    assert [row[0] for row in rows] == [
+        attack.name for attack in ATTACKS if attack.name in NOT_NOTICED
+    ]

@@ -34,7 +34,7 @@ EXAMPLES = Path(__file__).with_name("scoring-examples.md").read_text("utf-8")
 )
 def test_a_worked_example_is_what_the_code_makes_of_it(row: list[str]) -> None:
     name, figures, arithmetic, result = row
-    values = yaml.safe_load("\n".join(each.replace("=", ": ") for each in figures.split()))
+    values = yaml.safe_load("\n".join(word.replace("=", ": ") for word in figures.split()))
     if "active_s" in values:
         values["active_s"] = float(values["active_s"])
     frame = evidence_of([answered(**values)])
@@ -69,7 +69,7 @@ def test_what_needs_a_new_version_is_named() -> None:
 
 
 def test_the_profile_that_is_shown_can_be_used() -> None:
-    shown = next(each for each in blocks(TEXT) if each.body.startswith("id: "))
+    shown = next(block for block in blocks(TEXT) if block.body.startswith("id: "))
 
     assert parse_profile(yaml.safe_load(shown.body), "the document").id == "quick-answers"
 

@@ -32,7 +32,7 @@ def names_in(cell: str) -> set[str]:
 def test_every_agent_that_is_understood_is_named() -> None:
     rows = table_rows(TEXT, "## Other agents")
 
-    assert {row[1].strip("`") for row in rows} == {each.source_cli for each in DIALECTS}
+    assert {row[1].strip("`") for row in rows} == {dialect.source_cli for dialect in DIALECTS}
 
 
 def events_of_all_samples() -> Iterator[Mapping[str, object]]:
@@ -134,7 +134,7 @@ def test_without_a_masque_the_hook_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_log_record_of_a_don_is_understood() -> None:
-    command = next(each.body for each in blocks(TEXT) if "masque.don" in each.body)
+    command = next(block.body for block in blocks(TEXT) if "masque.don" in block.body)
     reader = event_reader(Settings(), datetime(2026, 12, 1, tzinfo=UTC))
     reader.read(command.partition("-d '")[2].removesuffix("'").encode(), Origin("file", 0))
     row = reader.take(0).events.row(0, named=True)
@@ -144,9 +144,9 @@ def test_the_log_record_of_a_don_is_understood() -> None:
 
 
 def test_settings_in_examples_can_be_read() -> None:
-    examples = [each.body for each in blocks(TEXT) if each.language == "yaml"]
+    examples = [block.body for block in blocks(TEXT) if block.language == "yaml"]
 
-    assert all(isinstance(yaml.safe_load(each), dict) for each in examples)
+    assert all(isinstance(yaml.safe_load(example), dict) for example in examples)
     assert "hooks" in json.loads((FOLDER / "hooks" / "settings.json").read_text("utf-8"))
 
 

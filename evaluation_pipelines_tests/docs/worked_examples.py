@@ -160,7 +160,7 @@ def _claims(
             yield Claim(
                 f"line {number}",
                 column.strip(),
-                tuple(each.strip() for each in steps[1::2]),
+                tuple(step.strip() for step in steps[1::2]),
                 "≈" in steps,
                 row,
             )

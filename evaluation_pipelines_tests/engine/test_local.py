@@ -278,7 +278,7 @@ def test_a_caller_that_stops_waits_for_running_requests_and_cancels_the_others()
         with pytest.raises(KeyboardInterrupt):
             found.throw(KeyboardInterrupt)
         assert ended.is_set()
-        assert [each.done() for each in begun] == [True, True, True]
+        assert [future.done() for future in begun] == [True, True, True]
 
 
 def test_an_error_of_the_requests_themselves_waits_for_what_runs() -> None:

@@ -69,7 +69,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame
 def finish(workplace: Workplace) -> None:
     """Ingest and build, and assert that everything was read once."""
     workplace.ingest()
-    dates = [each.session_date for each in RebuildQueue(workplace.ledger).all()]
+    dates = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
     built = Build(workplace.stores, clock=lambda: NOW + timedelta(days=2)).run(dates)
     assert {type(each) for each in built} == {DateBuilt}
     assert IngestBatches(workplace.ledger).totals().events == workplace.landed().height

@@ -70,10 +70,10 @@ def hashes(lake: Lake) -> dict[str, str]:
     """
     ids = {"source_file_id", "file_id"}
     return {
-        each.name: row_hash(
-            lake.select(each).drop(ids, strict=False), () if ids & {*each.key} else each.key
+        table.name: row_hash(
+            lake.select(table).drop(ids, strict=False), () if ids & {*table.key} else table.key
         )
-        for each in TABLES
+        for table in TABLES
     }
 
 
@@ -108,10 +108,10 @@ def test_one_and_three_nodes_with_a_bucket_and_postgresql_make_the_rows_of_one_m
         fill(workplace)
         expected = hashes(on_one_machine.lake)
         assert hashes(workplace.lake) == expected
-        rows = {each.name: workplace.lake.select(each).height for each in TABLES}
+        rows = {table.name: workplace.lake.select(table).height for table in TABLES}
         assert (rows["agent_sessions"], rows["masque_lift"], rows["quarantine"]) == (78, 15, 3)
         assert "decoded by the ingest alone" not in caplog.text
-        assert not {"lake", "landing"} & {each.name for each in tmp_path.iterdir()}
+        assert not {"lake", "landing"} & {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)

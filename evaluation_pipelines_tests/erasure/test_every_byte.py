@@ -42,11 +42,11 @@ def test_no_byte_of_any_store_has_a_trace_and_the_others_stay(tmp_path: Path) ->
         )
 
         assert found(tmp_path) == {}
-        assert [each.kept_because for each in forgot.landing] == [None] * 4
+        assert [trace.kept_because for trace in forgot.landing] == [None] * 4
         assert forgot.erasure.rows["agent_events_landed"] == 8
         assert not set(re.findall(r"\w+", json.dumps(dict(forgot.erasure.rows)))) & {*TRACES}
         identities = workplace.settings.identities_path.read_text()
-        assert [each.person_id for each in parse_identities(identities, "").people] == ["ben"]
+        assert [person.person_id for person in parse_identities(identities, "").people] == ["ben"]
         assert "# The only one who stays." in identities
         assert workplace.sessions()["session_id"].to_list() == ["sess-of-ben"]
         with reading(workplace.ledger.engine) as connection:
@@ -58,7 +58,11 @@ def test_no_byte_of_any_store_has_a_trace_and_the_others_stay(tmp_path: Path) ->
             assert {*rows} == {("sess-of-ben",)}
         books = settled_books(workplace.stores, JUNE_1, NOW)
         assert books.is_balanced
-        assert [each.number for each in books.unattributed if each.what == "events erased"] == [4]
+        assert [
+            unattributed.number
+            for unattributed in books.unattributed
+            if unattributed.what == "events erased"
+        ] == [4]
 
 
 def test_files_of_other_systems_do_not_bring_it_back(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def expire(workplace: Workplace, *, dry_run: bool = False) -> Expiry:
 
 def figures(workplace: Workplace) -> list[pl.DataFrame]:
     tables = (AGENT_SESSIONS, SESSION_PERFORMANCE, SESSION_EVALUATIONS)
-    read = [workplace.lake.read(each, [OLD, NEW]) for each in tables]
+    read = [workplace.lake.read(table, [OLD, NEW]) for table in tables]
     reports = workplace.lake.read(TOOL_REPORTS, [OLD, NEW])
     return [*read, reports.select(pl.exclude(pl.List))]
 
@@ -100,16 +100,16 @@ def test_texts_go_and_figures_stay(tmp_path: Path) -> None:
             assert old.equals(new)
         current = Manifest(workplace.ledger).all_tables()
         with_phrase = {
-            each.session_date
-            for each in current
-            if PHRASE in repr(pl.read_parquet(root_of(workplace.lake) / each.path).rows())
+            part.session_date
+            for part in current
+            if PHRASE in repr(pl.read_parquet(root_of(workplace.lake) / part.path).rows())
         }
         assert with_phrase == {NEW}
         reports = workplace.lake.read(TOOL_REPORTS, [OLD])
         assert "string not found" not in repr(reports.rows())
         levels = {
-            each.session_date: each.content_level
-            for each in read_windows(workplace.stores, [OLD, NEW], NOW)
+            window.session_date: window.content_level
+            for window in read_windows(workplace.stores, [OLD, NEW], NOW)
         }
         assert levels == {OLD: "none", NEW: "full"}
         assert "EVAL_KEEP_TEXTS_DAYS" in refusal(workplace)
@@ -121,7 +121,7 @@ def test_a_date_that_expired_is_never_queued_again(tmp_path: Path) -> None:
         expire(workplace)
         queue = RebuildQueue(workplace.ledger)
         queue.touch([OLD, NEW], NOW)
-        assert [each.session_date for each in queue.pending(NOW)] == [NEW]
+        assert [queued_date.session_date for queued_date in queue.pending(NOW)] == [NEW]
 
 
 def test_events_go_and_sessions_and_scores_stay(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_everything_of_a_date_goes(tmp_path: Path) -> None:
         Manifest(workplace.ledger).switch([part], NOW)
         done = expire(workplace)
         assert done.dates == {"sessions": [OLD]}
-        assert {each.session_date for each in Manifest(workplace.ledger).all_tables()} == {NEW}
-        assert [each.session_date for each in RebuildQueue(workplace.ledger).all()] == [NEW]
+        assert {table.session_date for table in Manifest(workplace.ledger).all_tables()} == {NEW}
+        assert [row.session_date for row in RebuildQueue(workplace.ledger).all()] == [NEW]
         built = Build(workplace.stores, clock=lambda: NOW).run([NEW])
         assert not [each for each in built if isinstance(each, DateFailed)]
 
@@ -180,8 +180,8 @@ def test_nothing_expires_unless_it_is_set(tmp_path: Path) -> None:
 def test_what_has_expired_can_still_be_forgotten(tmp_path: Path) -> None:
     with opened(tmp_path, keep_events_days=30) as workplace:
         expire(workplace)
-        for each in (Subject("user", EMAIL), Subject("user", USER), Subject("person", EMAIL)):
-            assert select(workplace.stores, each).named_sessions.height == 2
+        for subject in (Subject("user", EMAIL), Subject("user", USER), Subject("person", EMAIL)):
+            assert select(workplace.stores, subject).named_sessions.height == 2
         Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("person", EMAIL))
         assert workplace.sessions()["session_id"].to_list() == ["sess-of-ben", "new-ben"]
 

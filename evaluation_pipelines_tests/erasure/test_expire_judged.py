@@ -49,7 +49,7 @@ def build(judged: Judged) -> None:
 
 def states(judged: Judged) -> dict[str, tuple[str, str]]:
     found = settled_books(judged.workplace.stores, JUNE_1, NOW)
-    assert all(each.is_balanced for each in found.equations)
+    assert all(equation.is_balanced for equation in found.equations)
     rows = found.sessions.select("session_id", "state", "reason").rows()
     return {session: (state, reason) for session, state, reason in rows}
 

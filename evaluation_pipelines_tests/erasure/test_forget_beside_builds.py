@@ -65,7 +65,7 @@ def test_what_has_landed_stays_as_it_is_while_its_date_is_being_built(workplace:
 def test_files_of_before_are_there_until_builds_that_read_them_have_ended(
     workplace: Workplace,
 ) -> None:
-    read = [each.path for each in workplace.lake.parts(AGENT_EVENTS_LANDED, [SHARED])]
+    read = [part.path for part in workplace.lake.parts(AGENT_EVENTS_LANDED, [SHARED])]
     with building(workplace, OF_BEN), pytest.raises(NotForgottenError, match="is being built"):
         forget(workplace)
     assert all(workplace.lake.store.exists(path) for path in read)
@@ -165,7 +165,7 @@ def test_an_expiry_during_a_backfill_takes_whole_dates_and_the_rest_is_built(
     processes, ended = Processes(folder, EVAL_KEEP_TEXTS_DAYS="3"), Event()
     today = datetime.now(UTC)
     noon = (today.replace(hour=12, minute=0, second=0) - timedelta(days=8)).timestamp()
-    days = [datetime.fromtimestamp(noon, UTC).date() + timedelta(days=each) for each in range(8)]
+    days = [datetime.fromtimestamp(noon, UTC).date() + timedelta(days=index) for index in range(8)]
     content = b"".join(
         of_ben(f"ben-{number}", noon - NOON_NS / 1e9 + number * DAY_S) for number in range(8)
     )
@@ -178,7 +178,7 @@ def test_an_expiry_during_a_backfill_takes_whole_dates_and_the_rest_is_built(
             expired = [processes.run("expire") for _ in range(2)]
         finally:
             ended.set()
-    assert [each.returncode for each in expired] == [0, 0], expired
+    assert [process.returncode for process in expired] == [0, 0], expired
     for ran in backfill.result():
         # A backfill over dates that have just expired says so, and builds the others.
         assert ran.returncode == 0 or "EVAL_KEEP_TEXTS_DAYS" in ran.stdout + ran.stderr

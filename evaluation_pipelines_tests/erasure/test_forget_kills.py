@@ -48,8 +48,8 @@ def check(workplace: Workplace, folder: Path, subject: Subject) -> None:
     assert found(folder) == {}
     assert workplace.sessions()["session_id"].to_list() == ["sess-of-ben"]
     assert workplace.ingest().counts.lines == 0
-    assert all(each.completed_at for each in Erasures(workplace.ledger).all())
-    taken = [each.rows.get("agent_events_landed", 0) for each in Erasures(workplace.ledger).all()]
+    assert all(row.completed_at for row in Erasures(workplace.ledger).all())
+    taken = [row.rows.get("agent_events_landed", 0) for row in Erasures(workplace.ledger).all()]
     assert sum(taken) == 8
 
 

@@ -79,7 +79,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
 def unpacked(workplace: Workplace, path: Path) -> bytes:
     """The lines and requests of a file, as ingest sees them."""
     with path.open("rb") as handle:
-        return b"".join(each.text for each in open_documents(handle, workplace.settings).read(0))
+        return b"".join(line.text for line in open_documents(handle, workplace.settings).read(0))
 
 
 def test_files_of_every_form_lose_what_was_forgotten_and_nothing_is_read_twice(
@@ -95,12 +95,12 @@ def test_files_of_every_form_lose_what_was_forgotten_and_nothing_is_read_twice(
 
     traces = forget(workplace).landing
 
-    assert {each.path: (each.kept_because, len(each.offsets)) for each in traces} == dict.fromkeys(
-        FORMS, (None, 2)
-    )
+    assert {
+        trace.path: (trace.kept_because, len(trace.offsets)) for trace in traces
+    } == dict.fromkeys(FORMS, (None, 2))
     for name in FORMS:
         path = workplace.landing.root / name
-        assert not [each for each in TRACES if each.encode() in unpacked(workplace, path)]
+        assert not [trace for trace in TRACES if trace.encode() in unpacked(workplace, path)]
         assert path.stat().st_mode & 0o777 == 0o640
     counts = workplace.ingest().counts
     # The array has an unread request of Ben with each line.
@@ -155,7 +155,7 @@ def test_a_file_that_another_program_has_open_is_listed_and_left(workplace: Work
     assert "has it open" in (trace.kept_because or "")
     assert EMAIL.encode() in path.read_bytes()
 
-    assert [each.kept_because for each in forget(workplace).landing] == [None]
+    assert [landing_trace.kept_because for landing_trace in forget(workplace).landing] == [None]
     assert EMAIL.encode() not in path.read_bytes()
 
 
@@ -207,8 +207,8 @@ def test_all_files_are_listed_and_left_while_telemetry_is_read(tmp_path: Path) -
             began = time.monotonic()
             traces = forget(workplace).landing
             waited_s = time.monotonic() - began
-    assert [each.path for each in traces] == [f"{number}.jsonl" for number in range(8)]
-    assert all("being read" in (each.kept_because or "") for each in traces)
+    assert [trace.path for trace in traces] == [f"{number}.jsonl" for number in range(8)]
+    assert all("being read" in (trace.kept_because or "") for trace in traces)
     assert waited_s < 8  # once, not for each file
 
 
@@ -220,7 +220,7 @@ def test_telemetry_may_be_read_between_two_files(workplace: Workplace) -> None:
 
     def note(what: str) -> None:
         if what.startswith("landing "):
-            (hold,) = (each for each in holders(workplace.ledger) if each.name == INGEST)
+            (hold,) = (holder for holder in holders(workplace.ledger) if holder.name == INGEST)
             found[what] = hold.holder_id
 
     job = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW, done=note)

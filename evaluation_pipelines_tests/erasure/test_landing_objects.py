@@ -21,7 +21,7 @@ def forget(workplace: Workplace, *, rewrite: bool = True) -> Forgot:
 
 
 def has_traces(content: bytes) -> bool:
-    return any(each.encode() in content for each in TRACES)
+    return any(trace.encode() in content for trace in TRACES)
 
 
 def test_an_object_is_replaced_without_the_person_and_not_read_again(
@@ -39,7 +39,7 @@ def test_an_object_is_replaced_without_the_person_and_not_read_again(
     with open_workplace(tmp_path, landing_dir=bucket.url) as workplace:
         workplace.ingest()
         bucket.put("unread.jsonl", of_ada("unread", 240) + of_ben("new", 300))
-        traces = {each.path: each.kept_because for each in forget(workplace).landing}
+        traces = {trace.path: trace.kept_because for trace in forget(workplace).landing}
         assert traces == {
             f"{bucket.url}/{key}": None
             for key in ("ada.jsonl", "both.jsonl", "packed.jsonl.gz", "unread.jsonl")
@@ -51,7 +51,7 @@ def test_an_object_is_replaced_without_the_person_and_not_read_again(
         assert not has_traces(bucket.get("unread.jsonl"))
 
         unread = len(of_ben("new", 300))
-        assert sum(each.unread_bytes or 0 for each in ingest_lags(workplace.stores)[0]) == unread
+        assert sum(lag.unread_bytes or 0 for lag in ingest_lags(workplace.stores)[0]) == unread
         assert workplace.ingest().files == 1
         assert workplace.landed()["event_id"].is_unique().all()
 
@@ -79,7 +79,7 @@ def test_older_versions_that_the_bucket_keeps_are_said(
         bucket.put("both.jsonl", of_ada() + of_ben())
         bucket.put("ada.jsonl", of_ada("alone", 120))
         workplace.ingest()
-        reasons = {each.kept_because for each in forget(workplace).landing}
+        reasons = {trace.kept_because for trace in forget(workplace).landing}
         assert reasons == {
             "it was rewritten, but the bucket may keep its older versions: delete these there"
         }
@@ -112,7 +112,7 @@ def test_a_store_that_is_away_ends_forget_with_an_error(bucket: Bucket, tmp_path
         with pytest.raises(LandingError, match=r"both\.jsonl: the object store does not answer"):
             forget(workplace)
         bucket.proxy.always = None
-        assert [each.kept_because for each in forget(workplace).landing] == [None]
+        assert [trace.kept_because for trace in forget(workplace).landing] == [None]
         assert bucket.get("both.jsonl") == of_ben()
 
 

@@ -21,7 +21,7 @@ def traces(ledger: Ledger) -> set[str]:
         rows = [
             repr(connection.execute(sa.select(table)).all()) for table in METADATA.tables.values()
         ]
-    return {each for each in TRACES if each in "".join(rows)}
+    return {trace for trace in TRACES if trace in "".join(rows)}
 
 
 def test_no_row_of_either_database_has_a_trace(url: str, tmp_path: Path) -> None:

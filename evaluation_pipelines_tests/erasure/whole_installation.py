@@ -15,7 +15,7 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
-    export_agent_scores,
+    export_agent_ratings,
     export_reputation,
     open_reputation,
 )
@@ -174,7 +174,7 @@ def _update_reputation(workplace: Workplace) -> None:
         bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), NOW)
         load_external_signals(stores, store, NOW)
         export_reputation(stores, store)
-        export_agent_scores(stores, store, NOW)
+        export_agent_ratings(stores, store, NOW)
 
 
 def stores_of(files: dict[str, list[str]]) -> set[str]:

@@ -60,8 +60,8 @@ def records(body: bytes) -> list[dict[str, Any]]:
             "span_id": record.span_id.hex(),
             "time": record.time_unix_nano,
             **{
-                each.key: getattr(each.value, each.value.WhichOneof("value") or "")
-                for each in record.attributes
+                attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value") or "")
+                for attribute in record.attributes
             },
         }
         for record in scope.log_records
@@ -71,10 +71,10 @@ def records(body: bytes) -> list[dict[str, Any]]:
 def named(body: bytes, session: str = "s1") -> dict[str, tuple[Any, Any]]:
     """Return value and label of the evaluations of a session in an OTLP request, by name."""
     return {
-        each["gen_ai.evaluation.name"]: (
-            each.get("gen_ai.evaluation.score.value"),
-            each.get("gen_ai.evaluation.score.label"),
+        record["gen_ai.evaluation.name"]: (
+            record.get("gen_ai.evaluation.score.value"),
+            record.get("gen_ai.evaluation.score.label"),
         )
-        for each in records(body)
-        if each["session.id"] == session
+        for record in records(body)
+        if record["session.id"] == session
     }

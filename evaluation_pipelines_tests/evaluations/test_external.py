@@ -37,8 +37,8 @@ def test_captured_events_are_evaluations_of_the_session_that_they_name(
     workplace.ingest()
     workplace.build()
     before = workplace.sessions()
-    for each in sorted(CAPTURES.iterdir()):
-        workplace.land(each.name, each.read_bytes())
+    for path in sorted(CAPTURES.iterdir()):
+        workplace.land(path.name, path.read_bytes())
     report = workplace.ingest()
     workplace.build()
 
@@ -57,8 +57,8 @@ def test_they_count_for_the_agent_that_they_name_or_else_that_of_the_session(
     workplace: Workplace, reputation_store: ReputationStore
 ) -> None:
     workplace.land("work.jsonl", session("chat-7", NOON_OF_CAPTURE * DAY_S, agent__id="helper"))
-    for each in CAPTURES.iterdir():
-        workplace.land(each.name, each.read_bytes())
+    for path in CAPTURES.iterdir():
+        workplace.land(path.name, path.read_bytes())
     workplace.ingest()
     workplace.build()
     days = workplace.lake.partitions(AGENT_EVENTS)
@@ -100,7 +100,7 @@ def test_equal_evaluations_of_two_spans_are_two_and_an_agent_alone_is_enough(
         evaluation("own", trace, **{"evaluation_pipelines.evaluation.id": "1"}),
     ]
     logs = [{"scopeLogs": [{"scope": {"name": "evals"}, "logRecords": [each]}]} for each in sent]
-    lines = b"".join(json.dumps({"resourceLogs": [each]}).encode() + b"\n" for each in logs)
+    lines = b"".join(json.dumps({"resourceLogs": [log]}).encode() + b"\n" for log in logs)
     workplace.land("evaluations.jsonl", lines)
     report = workplace.ingest()
     workplace.build()

@@ -80,7 +80,7 @@ def test_each_score_criterion_tag_and_override_goes_out_once(
     ((path, kind, _),) = endpoint.requests
     assert (path, kind) == ("/v1/logs", "application/x-protobuf")
     assert named(endpoint.bodies[0]) == named(endpoint.bodies[0], "s2") == ALL
-    found = {each["gen_ai.evaluation.name"]: each for each in records(endpoint.bodies[0])}
+    found = {record["gen_ai.evaluation.name"]: record for record in records(endpoint.bodies[0])}
     total, effective = found["judge.total"], found["session.effective"]
     assert {each["event_name"] for each in found.values()} == {"gen_ai.evaluation.result"}
     assert effective["gen_ai.conversation.id"] == effective["session.id"] == "s2"
@@ -100,10 +100,10 @@ def test_only_a_score_that_changes_goes_out_again_and_people_are_pseudonyms(
 
     assert named(endpoint.bodies[1]) == {"session.effective": (20, "fail"), "override": (20, None)}
     assert not named(endpoint.bodies[1], "s2")
-    for each in records(endpoint.bodies[1]):
-        assert each["gen_ai.evaluation.evaluator.type"] == "human"
-        assert each["gen_ai.evaluation.evaluator.id"].startswith("p-")
-        assert each["gen_ai.evaluation.explanation"] == "It broke the build."
+    for record in records(endpoint.bodies[1]):
+        assert record["gen_ai.evaluation.evaluator.type"] == "human"
+        assert record["gen_ai.evaluation.evaluator.id"].startswith("p-")
+        assert record["gen_ai.evaluation.explanation"] == "It broke the build."
     assert b"Ada" not in b"".join(endpoint.bodies)
 
     OverrideStore(judged.ledger).undo("Ada", NOW, 1)
@@ -254,7 +254,7 @@ def test_openinference_gets_a_span_for_each_session(judged: Workplace, endpoint:
     ((path, *_),) = endpoint.requests
     request = ExportTraceServiceRequest.FromString(endpoint.bodies[0])
     first, second = request.resource_spans[0].scope_spans[0].spans
-    found = {each.key: each.value for each in first.attributes}
+    found = {attribute.key: attribute.value for attribute in first.attributes}
     assert path == "/v1/traces"
     assert found["openinference.span.kind"].string_value == "EVALUATOR"
     assert found["session.id"].string_value == "s1"
@@ -314,7 +314,7 @@ def test_a_webhook_gets_signed_json_and_the_subscription_ends_with_410(
     ((_, kind, body),), (headers,) = endpoint.requests, endpoint.headers
     assert kind == "application/json"
     assert len(body["events"]) == 26
-    total = next(each for each in body["events"] if each["name"] == "judge.total")
+    total = next(event for event in body["events"] if event["name"] == "judge.total")
     assert (total["value"], total["session_key"], total["explanation"]) == (
         64,
         "s1#baseline-1",
@@ -362,7 +362,7 @@ def test_failing_ended_and_refusing_receivers_need_attention(
     def seen(now: datetime) -> list[tuple[str, str]]:
         stores = with_settings(judged, webhooks=webhook(endpoint.url))
         found = gather(stores, now).others
-        return [(each.state, each.seen) for each in found if each.kind in ("receiver", "refused")]
+        return [(item.state, item.seen) for item in found if item.kind in ("receiver", "refused")]
 
     endpoint.answer = lambda body: Reply(410 if body.startswith(b"{") else 503)
     send(judged, webhooks=webhook(endpoint.url))

@@ -27,7 +27,7 @@ def page(client: TestClient, after: int, **query: Any) -> tuple[list[dict[str, A
 
 
 def named(events: list[dict[str, Any]], session: str) -> dict[str, tuple[Any, Any]]:
-    mine = [each for each in events if each["session_id"] == session]
+    mine = [event for event in events if event["session_id"] == session]
     return {each["name"]: (each["value"], each["label"]) for each in mine}
 
 
@@ -71,7 +71,7 @@ def test_a_session_that_no_longer_exists_is_withdrawn(workplace: Workplace) -> N
     """A trace without a session has one of its own, until its root names a session."""
     land_span(workplace, 2, 1, operation__name="execute_tool", tool__name="read")
     events, end = page(Service(workplace).client(), 0)
-    (key,) = {each["session_key"] for each in events}
+    (key,) = {event["session_key"] for event in events}
     land_span(workplace, 1, None, operation__name="invoke_agent", conversation__id="chat-7")
     assert key not in workplace.sessions()["session_key"]
 
@@ -84,14 +84,14 @@ def test_a_session_that_no_longer_exists_is_withdrawn(workplace: Workplace) -> N
         for each in found
         if each["session_key"] == key
     }
-    assert gone == {(each["name"], "withdrawn") for each in events}
+    assert gone == {(event["name"], "withdrawn") for event in events}
 
 
 def test_explanations_are_for_reviewers_and_organizations_are_apart(judged: Workplace) -> None:
     service = Service(judged)
     for role, is_shown in ((Role.READER, False), (Role.REVIEWER, True)):
         events, _ = page(service.client(service.key(role)), 0)
-        total = next(each for each in events if each["name"] == "judge.total")
+        total = next(event for event in events if event["name"] == "judge.total")
         assert (total["explanation"] is not None) is is_shown
     assert page(service.client(service.key(Role.READER, "acme")), 0) == ([], 0)
 
@@ -104,7 +104,7 @@ def test_a_reviewer_does_not_see_what_awaits_the_review(judged: Workplace) -> No
     sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
     OverrideStore(judged.ledger).add_samples([sample])
     events, end = page(client, 0)
-    assert {each["session_id"] for each in events} == {"s1"}
+    assert {event["session_id"] for event in events} == {"s1"}
 
     correct(judged, 40, "s2", "audit")
     answered, _ = page(client, end)
@@ -137,7 +137,7 @@ def test_a_session_that_moves_to_another_date_has_not_changed(judged: Workplace)
     with held(judged.ledger, "note evaluations") as hold:
         assert outbox.note(hold, may_31, "0" * 64, current, {}, NOW) == 0
         assert outbox.note(hold, JUNE_1, "0" * 64, current.clear(), {}, NOW) == 0
-    assert outbox.after(0, 9) == [replace(each, session_date=may_31) for each in before]
+    assert outbox.after(0, 9) == [replace(change, session_date=may_31) for change in before]
 
 
 def test_a_process_that_notes_changes_delays_no_answer(judged: Workplace) -> None:

@@ -27,7 +27,7 @@ def rows(
             "organization_id": ["default"] * len(scores),
             "session_id": [f"t{number}" for number in range(len(scores))],
             "session_date": list(days),
-            "total_score": [float(each) for each in scores],
+            "total_score": [float(score) for score in scores],
             "person": list(people),
         },
         schema_overrides={
@@ -49,7 +49,7 @@ def simulated(
     skill = 62 + of_person[who] + random.normal(0, 8, 120)
     lean = random.normal(0, spread / 4, people)[who] + random.normal(0, spread, 120)
     # Totals of a judge are whole numbers.
-    former, new = (each.clip(5, 95).round() for each in (skill, skill + judges_part + lean))
+    former, new = (ndarray.clip(5, 95).round() for ndarray in (skill, skill + judges_part + lean))
     days = [DAY - timedelta(days=1 + number % 28) for number in range(120)]
     anchors = rows(former.tolist(), [f"p{each}" for each in who], days).with_columns(
         former_score=former, new_score=new, weight=pl.lit(200 / 120)
@@ -58,10 +58,10 @@ def simulated(
     work = of_person[[number % people for number in range(100)]] + random.normal(0, 8, (2, 100))
     offsets = [number * 27 // 99 for number in range(100)]
     before = rows(
-        (62 + work[0]).tolist(), names, [DAY - timedelta(days=28 - each) for each in offsets]
+        (62 + work[0]).tolist(), names, [DAY - timedelta(days=28 - offset) for offset in offsets]
     )
     later = 62 + judges_part + agents_part + work[1]
-    after = rows(later, names, [DAY + timedelta(days=each) for each in offsets])
+    after = rows(later, names, [DAY + timedelta(days=offset) for offset in offsets])
     facts = {"anchors": 120, "anchors_scored": 120, "anchors_replaced": 0, "frame_sessions": 200}
     row = {
         **change_row(CHANGE),

@@ -88,11 +88,11 @@ def table() -> str:
         "| team | judge's part | agents' part | half-width | bridged |",
         "|---|---|---|---|---|",
     ]
-    for each in SCENARIOS:
-        found = measure(each)
+    for scenario in SCENARIOS:
+        found = measure(scenario)
         figures = (found.judges, found.agents, found.half_width, found.bridged)
         shown = " | ".join(f"{figure:.1f}" for figure in figures)
-        lines.append(f"| {each.name} | {shown} |")
+        lines.append(f"| {scenario.name} | {shown} |")
     return "\n".join(lines)
 
 
@@ -166,9 +166,9 @@ def _frame(people: np.ndarray) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "organization_id": ["default"] * number,
-            "session_id": [f"s{each}" for each in range(number)],
+            "session_id": [f"s{index}" for index in range(number)],
             "session_date": [DAY - timedelta(days=1)] * number,
-            "person": [f"p{each}" for each in people],
+            "person": [f"p{person}" for person in people],
         }
     )
 

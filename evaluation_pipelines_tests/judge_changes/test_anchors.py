@@ -62,7 +62,7 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
         # 18 sessions of three days, two judges, three samples; missing tools are not asked for.
         assert (report.anchors, report.finished, report.judged.calls) == (18, 18, 108)
         asked = judge.requests[before:]
-        assert Counter((each.body["model"], each.turn) for each in asked) == {
+        assert Counter((received.body["model"], received.turn) for received in asked) == {
             ("judge-1", "score"): 54,
             ("judge-2", "score"): 54,
         }
@@ -200,7 +200,7 @@ def test_a_run_continues_where_a_user_stopped_the_last_one(
             run_anchors(judged, progress=Interrupted(after=8))
         scores = ScoreStore(judged.workplace.ledger, ANCHOR_SCORES)
         # None is left as if a judge worked on it; whether one was begun is chance.
-        assert {each.status for each in scores.open_scores()} <= {"pending"}
+        assert {score.status for score in scores.open_scores()} <= {"pending"}
         assert measured(judged).row["state"] == "incomplete"
 
         assert run_anchors(judged).is_finished
@@ -292,7 +292,7 @@ def test_sessions_whose_texts_have_expired_are_no_anchors(
 def test_a_session_that_has_continued_is_no_anchor(tmp_path: Path, judge: JudgeEndpoint) -> None:
     with changed_judge(tmp_path, judge) as judged:
         run_anchors(judged, max_cost_usd=0.0)
-        longer = (session_with_texts(f"s0-{each}", 600 * each + 60) for each in range(6))
+        longer = (session_with_texts(f"s0-{index}", 600 * index + 60) for index in range(6))
         fill(judged.workplace, *longer)
         history, change = only_change(judged)
         # No score of June 1 counts any longer.
@@ -388,8 +388,8 @@ def test_other_words_or_criteria_are_another_judge_and_the_former_ones_are_asked
         begun = len(judge.requests)
         assert run_anchors(judged).is_finished
 
-        prompts = [each.body["messages"][0]["content"] for each in judge.requests[begun:]]
-        is_strict = [STRICTER.strip() in each for each in prompts]
+        prompts = [request.body["messages"][0]["content"] for request in judge.requests[begun:]]
+        is_strict = [STRICTER.strip() in prompt for prompt in prompts]
         # 18 anchors, three samples, once with each wording.
         assert (is_strict.count(False), is_strict.count(True)) == (54, 54)
         assert measured(judged).row["trend"] == "bridged"

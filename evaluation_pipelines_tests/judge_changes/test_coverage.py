@@ -23,7 +23,7 @@ def figures() -> dict[str, list[float]]:
 def test_every_scenario_is_in_the_document_and_reaches_the_goal() -> None:
     told = figures()
 
-    assert list(told) == [each.name for each in SCENARIOS]
+    assert list(told) == [scenario.name for scenario in SCENARIOS]
     assert all(min(judges, agents) >= GOAL for judges, agents, *_ in told.values())
 
 

@@ -37,22 +37,22 @@ class Site:
 
     def answered(self) -> int:
         """Return the number of complete answers that were written to a socket."""
-        return sum(each.answered for each in self.endpoint.requests)
+        return sum(request.answered for request in self.endpoint.requests)
 
     def scores(self) -> list[Score]:
         """Return all scorings."""
         scores = ScoreStore(self.workplace.ledger)
-        return [each for day in scores.dates() for each in scores.on_date(day)]
+        return [score for day in scores.dates() for score in scores.on_date(day)]
 
     def stored(self) -> int:
         """Return the number of replies in the ledger."""
-        return sum(len(each.turn_log) for each in self.scores())
+        return sum(len(score.turn_log) for score in self.scores())
 
     def committed_usd(self) -> float:
         """Return the money that counts against the daily budget."""
         return sum(
-            (each.booked_cost_usd or 0.0) + (each.reserved_cost_usd or 0.0)
-            for each in self.scores()
+            (score.booked_cost_usd or 0.0) + (score.reserved_cost_usd or 0.0)
+            for score in self.scores()
         )
 
     def finish(self) -> None:

@@ -61,7 +61,7 @@ def build(judged: Judged) -> None:
 def books(judged: Judged) -> DayBooks:
     """Return the balanced books as of the time of the test."""
     found = settled_books(judged.workplace.stores, JUNE_1, judged.now)
-    assert [str(each) for each in found.equations if not each.is_balanced] == []
+    assert [str(equation) for equation in found.equations if not equation.is_balanced] == []
     return found
 
 
@@ -227,7 +227,7 @@ def test_a_flagged_score_that_is_left_out_has_no_card_and_the_books_say_why(
     found = settled_books(stores, JUNE_1, labeled.now)
     why = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED: injection_suspected"
     assert found.sessions.select("state", "reason").rows() == [("failed", why)]
-    assert all(each.is_balanced for each in found.equations)
+    assert all(equation.is_balanced for equation in found.equations)
     evaluation = stores.lake.read(SESSION_EVALUATIONS, [JUNE_1])
     # 7.3 of 10 by its figures: what the judge said counts nowhere.
     assert evaluation.select("effective_source", "judge_total").rows() == [("composite", None)]

@@ -76,7 +76,7 @@ def test_a_transient_fault_does_not_fail_a_scoring(
     assert len(judged.run().totals) == 1
     score = judged.score(KEY)
     assert (score.status, score.error_message) == ("completed", None)
-    assert sum(each.attempts for each in score.turn_log) == 3
+    assert sum(logged_turn.attempts for logged_turn in score.turn_log) == 3
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_answer_without_a_verdict_fails_and_its_text_is_stored(
     score = judged.score(KEY)
     assert (score.status, score.retriable, score.total_score) == ("failed", True, None)
     assert (score.error_message or "").startswith(reason)
-    assert [each.text for each in score.turn_log] == [each.text for each in answers]
+    assert [turn.text for turn in score.turn_log] == [answer.text for answer in answers]
     assert score.judge_cost_usd is not None
     assert score.booked_cost_usd == pytest.approx(score.judge_cost_usd, abs=1e-8)
 
@@ -313,12 +313,12 @@ def test_after_a_cut_reply_a_short_one_is_asked_for_counted_and_paid(
     report = judged.run()
     assert (len(report.totals), report.calls) == (1, 3)
     assert judge.turns() == ["score", "reminder", "missing-tools"]
-    assert all("goes round" not in str(each.body) for each in judge.requests)
-    first, second = (each.body["messages"] for each in judge.requests[:2])
+    assert all("goes round" not in str(request.body) for request in judge.requests)
+    first, second = (request.body["messages"] for request in judge.requests[:2])
     assert [each["role"] for each in second] == ["system", "user"]
     assert second[1]["content"].startswith(f"{first[1]['content']}\n\n")
     score = judged.score(KEY)
-    assert [each.finish_reason for each in score.turn_log] == ["length", "stop", "stop"]
+    assert [turn.finish_reason for turn in score.turn_log] == ["length", "stop", "stop"]
     # 300 + 2 * 400 tokens at 1 USD per million, 1,000 + 2 * 50 at 10 USD
     assert score.judge_cost_usd == pytest.approx(0.0121)
     assert report.cost_usd == score.booked_cost_usd == pytest.approx(0.0121)

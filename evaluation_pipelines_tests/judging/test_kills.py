@@ -42,7 +42,7 @@ def half_done(judged: Judged, judge: JudgeEndpoint) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("missing-tools", http_error(401))
     assert judged.run().is_endpoint_down
-    assert [each.turn for each in judged.score(KEY).turn_log] == ["score-1"]
+    assert [turn.turn for turn in judged.score(KEY).turn_log] == ["score-1"]
 
 
 def die(judged: Judged) -> None:
@@ -62,7 +62,7 @@ def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: Judge
     score = judged.score(KEY)
     assert (score.status, score.attempt, score.crashes) == ("completed", 1, 0)
     # The restart sent the same messages again.
-    first, second, third = (each.body["messages"] for each in judge.requests)
+    first, second, third = (request.body["messages"] for request in judge.requests)
     assert third == second
     assert third[:2] == first
 
@@ -139,13 +139,13 @@ def test_an_interrupted_run_releases_its_scorings_immediately(
 
         with pytest.raises(KeyboardInterrupt):
             interrupted(judged, judge, number)
-        scores = [each for n in range(6) for each in judged.scores(f"s{n}#baseline-1")]
-        assert {each.status for each in scores} == {"pending"}
-        answered = sum(each.answered for each in judge.requests)
-        assert sum(len(each.turn_log) for each in scores) == answered
+        scores = [score for n in range(6) for score in judged.scores(f"s{n}#baseline-1")]
+        assert {score.status for score in scores} == {"pending"}
+        answered = sum(request.answered for request in judge.requests)
+        assert sum(len(score.turn_log) for score in scores) == answered
         # Requests in flight count as paid, since their outcome is unknown.
         in_flight = [
-            each for each in scores if (each.booked_cost_usd or 0) > (each.judge_cost_usd or 0)
+            score for score in scores if (score.booked_cost_usd or 0) > (score.judge_cost_usd or 0)
         ]
         assert len(in_flight) == judge.turns().count("missing-tools") == 2
 
@@ -214,7 +214,7 @@ def test_batches_leave_no_transcript_and_are_not_sent_twice(
         batched.now += timedelta(minutes=11)
         for _ in range(3):
             batched.finish()
-        assert [each.status for each in batched.all_scores()] == ["completed"]
+        assert [score.status for score in batched.all_scores()] == ["completed"]
         assert set(judge.batches.sent.values()) == {1}
 
 
@@ -261,8 +261,8 @@ def test_a_judge_killed_at_any_moment_loses_no_received_reply(
             worker.kill()
             wait_until_idle(place)
             lost.append(place.answered() - place.stored() - sum(lost))
-        half_done = [each for each in place.scores() if each.is_open]
-        assert max(each.crashes for each in place.scores()) > 0
+        half_done = [score for score in place.scores() if score.is_open]
+        assert max(score.crashes for score in place.scores()) > 0
         place.finish()
 
         # Each kill loses at most the replies of the calls in flight ...
@@ -289,11 +289,11 @@ def test_a_run_that_was_killed_leaves_the_rows_of_one_that_was_not(
                 wait_for_more(place, before)
                 worker.kill()
             place.finish()
-            assert any(each.crashes for each in place.scores()) is bool(kills)
+            assert any(score.crashes for score in place.scores()) is bool(kills)
             stores = place.workplace.stores
             days = stores.lake.partitions(AGENT_SESSIONS)
             Build(stores, [JUDGE_SCORES.name]).run(days)
-            of_run = [each.removesuffix("_us") for each in RUN_FIELDS]
+            of_run = [field.removesuffix("_us") for field in RUN_FIELDS]
             found.append(stores.lake.read(JUDGE_SCORES, days).drop(of_run).sort("session_key"))
     assert found[0].height == 40
     assert_frame_equal(*found)
@@ -320,9 +320,9 @@ def test_two_judges_that_start_together_judge_one_after_the_other(
 def assert_each_is_scored_once(place: Site) -> None:
     """Assert that each session has one completed scoring with both replies."""
     scores = place.scores()
-    assert len({each.session_key for each in scores}) == len(scores) == place.sessions
-    assert {each.status for each in scores} == {"completed"}
-    assert {tuple(turn.turn for turn in each.turn_log) for each in scores} == {
+    assert len({score.session_key for score in scores}) == len(scores) == place.sessions
+    assert {score.status for score in scores} == {"completed"}
+    assert {tuple(turn.turn for turn in score.turn_log) for score in scores} == {
         ("score-1", "missing-tools")
     }
 

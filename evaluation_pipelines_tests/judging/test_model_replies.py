@@ -19,12 +19,12 @@ def test_no_verdict_on_genuine_replies_is_rejected_by_the_second_reader(path: Pa
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     found = [(row["replies"], outcome_of(row["replies"])) for row in rows]
-    rejected = [rejection(replies, each) for replies, each in found if each is not None]
+    rejected = [rejection(replies, judgment) for replies, judgment in found if judgment is not None]
     assert rejected == [None] * len(rejected)
 
 
 def test_every_session_has_a_verdict_of_the_larger_model() -> None:
-    (path,) = [each for each in FILES if "1.5b" in each.stem]
+    (path,) = [file for file in FILES if "1.5b" in file.stem]
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     assert len([row for row in rows if outcome_of(row["replies"])]) == len(rows) == 30

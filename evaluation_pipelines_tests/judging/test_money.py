@@ -33,8 +33,8 @@ SESSION_USD = 0.026
 def spent(judged: Judged) -> float:
     """Return the cost of all replies in the ledger."""
     scores = ScoreStore(judged.workplace.ledger)
-    found = [each for day in scores.dates() for each in scores.on_date(day)]
-    return sum(each.judge_cost_usd or 0.0 for each in found)
+    found = [score for day in scores.dates() for score in scores.on_date(day)]
+    return sum(score.judge_cost_usd or 0.0 for score in found)
 
 
 def test_a_night_stops_below_its_budget_and_the_next_one_continues(
@@ -79,7 +79,7 @@ def test_the_daily_limit_is_never_exceeded_with_32_calls_in_flight(
         with two_workers("judge", tmp_path, **place.settings):
             deadline = time.monotonic() + 60
             while not (scores := place.scores()) or any(
-                each.status == "in_progress" for each in scores
+                score.status == "in_progress" for score in scores
             ):
                 assert time.monotonic() < deadline
                 assert place.committed_usd() <= limit_usd
@@ -87,12 +87,12 @@ def test_the_daily_limit_is_never_exceeded_with_32_calls_in_flight(
         # They have continued until nothing fitted: 19 sessions are 0.494, a 20th is 0.52. A second
         # turn that did not fit leaves its scoring to the next day, with the reply that is paid for.
         scores = place.scores()
-        left = [each for each in scores if each.status == "pending"]
-        completed = [each for each in scores if each.status == "completed"]
+        left = [score for score in scores if score.status == "pending"]
+        completed = [score for score in scores if score.status == "completed"]
         assert len(left) + len(completed) == len(scores)
-        assert [len(each.turn_log) for each in left] == [1] * len(left)
+        assert [len(score.turn_log) for score in left] == [1] * len(left)
         assert 12 <= len(completed) <= 19
-        assert sum(each.judge_cost_usd or 0.0 for each in scores) <= limit_usd
+        assert sum(score.judge_cost_usd or 0.0 for score in scores) <= limit_usd
         assert len(place.endpoint.requests) == 2 * len(completed) + len(left)
 
 

@@ -81,11 +81,11 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
         rows = evaluated(judged)
         assert [rows[each]["profile_id"] for each in ("s0", "s1")] == ["default", "default"]
         (card,) = [
-            each
-            for each in judged.workplace.lake.read(SCORECARDS, [JUNE_1]).to_dicts()
-            if (each["session_id"], each["profile_id"]) == ("s0", "default")
+            row
+            for row in judged.workplace.lake.read(SCORECARDS, [JUNE_1]).to_dicts()
+            if (row["session_id"], row["profile_id"]) == ("s0", "default")
         ]
-        points = {each["key"]: each["value"] for each in card["criteria_scores"]}
+        points = {score["key"]: score["value"] for score in card["criteria_scores"]}
         measured = 2 * (points.pop("performance.composite") + points.pop("tool_effectiveness"))
         # Weights of 2, 2 and four times 1.
         assert rows["s0"]["effective_100"] == pytest.approx((measured + sum(points.values())) / 8)
@@ -165,7 +165,7 @@ def test_a_new_version_judges_what_has_no_card_yet_however_old(
         fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", **CODE))
         keys = {KEY, "s2#baseline-1"}
         judged.run(max_sessions=1)
-        (first,) = [each for each in keys if judged.scores(each)]
+        (first,) = [key for key in keys if judged.scores(key)]
         Build(stores, clock=lambda: NOW).run([JUNE_1])
         newer = TASTE.replace("version: 1", "version: 2").replace("weight: 3", "weight: 4")
         (taste_profiles / "taste.yaml").write_text(newer)
@@ -175,7 +175,7 @@ def test_a_new_version_judges_what_has_no_card_yet_however_old(
         evaluated = stores.lake.read(SESSION_EVALUATIONS, [JUNE_1])
         versions = dict(evaluated.select("session_key", "profile_version").iter_rows())
         # Both sessions ended before the second version; the card of the first keeps its own.
-        assert versions == {each: 1 if each == first else 2 for each in keys}
+        assert versions == {key: 1 if key == first else 2 for key in keys}
 
 
 def test_a_run_for_one_profile_does_not_judge_sessions_of_others(judged: Judged) -> None:
@@ -205,7 +205,7 @@ def test_a_bad_rubric_stops_its_own_profile_alone_and_is_named(
         log_rubric_faults(judged.workplace.settings)
         assert "mine: criteria: the points add up to 120, not 100" in caplog.text
         facts = gather_without_stores(judged.workplace.settings, NOW, asks=False)
-        (check,) = [each for each in attention(facts) if "add up to 120" in each.seen]
+        (check,) = [item for item in attention(facts) if "add up to 120" in item.seen]
         assert (check.area, check.state) == ("judge", State.FAILED)
 
         criteria.write_text(text)

@@ -35,7 +35,7 @@ def test_three_valid_rubrics_are_shipped() -> None:
 def test_a_shipped_rubric_has_the_four_categories_of_25_points(name: str) -> None:
     criteria = load_rubrics(None)[name].criteria
 
-    assert {each.id: each.points for each in criteria} == {
+    assert {criterion.id: criterion.points for criterion in criteria} == {
         "logical_flow": 25,
         "consistency": 25,
         "tool_relevance": 25,

@@ -61,7 +61,7 @@ def test_a_score_has_all_its_fields(judged: Judged, judge: JudgeEndpoint) -> Non
         False,
         False,
     )
-    assert [each.turn for each in score.turn_log] == ["score-1", "missing-tools"]
+    assert [turn.turn for turn in score.turn_log] == ["score-1", "missing-tools"]
     # The prices of these tests per million tokens: 1 USD input, cached or not, and 10 USD output.
     assert score.input_tokens is not None
     assert score.cached_tokens is not None
@@ -70,7 +70,7 @@ def test_a_score_has_all_its_fields(judged: Judged, judge: JudgeEndpoint) -> Non
     assert score.judge_cost_usd == pytest.approx(cost)
     assert score.booked_cost_usd == pytest.approx(cost, abs=1e-8)
     events = ScoreStore(judged.workplace.ledger).events(score.score_id)
-    assert [(each.type, each.phase) for each in events] == [
+    assert [(event.type, event.phase) for event in events] == [
         ("scoring.started", None),
         ("scoring.progress", "analyzing_methodology"),
         ("scoring.progress", "identifying_missing_tools"),
@@ -87,7 +87,7 @@ def test_the_judge_reads_the_session_but_not_the_name_of_its_agent(
     )
     judged.run()
 
-    system, prompt = (each["content"] for each in judge.requests[0].body["messages"])
+    system, prompt = (message["content"] for message in judge.requests[0].body["messages"])
     assert "src/parser.py" not in system
     for text in ("Fix the parser of s1", "src/parser.py", "string not found", "It is fixed"):
         assert text in prompt
@@ -167,12 +167,14 @@ def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) ->
     judged.run()
     judged.run(extra=ExtraDue(force=True))
 
-    first, second = (each.body["messages"][1] for each in judge.requests if each.turn == "score")
+    first, second = (
+        request.body["messages"][1] for request in judge.requests if request.turn == "score"
+    )
     boundaries = [
         each["content"].rpartition("end of material ")[2][:32] for each in (first, second)
     ]
     assert len(set(boundaries)) == 2
-    assert all(len(each) == 32 and each.isalnum() for each in boundaries)
+    assert all(len(boundary) == 32 and boundary.isalnum() for boundary in boundaries)
 
 
 def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_reported(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_captured_sessions_of_each_agent_that_logs_texts_are_judged(
     assert report.states["too_thin"] == sessions.height - judgeable.height
     assert sum(report.states.values()) == sessions.height
     # Each score has its own transcript: no two sessions were merged.
-    assert len({each.session for each in judge.requests}) == judgeable.height
+    assert len({request.session for request in judge.requests}) == judgeable.height
 
 
 def test_the_days_of_a_team_are_judged_date_by_date(judge: JudgeEndpoint, tmp_path: Path) -> None:

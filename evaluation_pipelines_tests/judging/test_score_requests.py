@@ -100,10 +100,10 @@ def test_concurrent_requests_get_the_same_scoring(judged: Judged) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: request(judged), range(8)))
 
-    (score,) = {each.score.score_id for each in answers if each.score}
+    (score,) = {answer.score.score_id for answer in answers if answer.score}
     assert judged.score(KEY).score_id == score
-    assert sorted(each.answer.action for each in answers) == ["create"] + ["existing"] * 7
-    assert {each.answer.http_status for each in answers} == {202}
+    assert sorted(answer.answer.action for answer in answers) == ["create"] + ["existing"] * 7
+    assert {answer.answer.http_status for answer in answers} == {202}
 
 
 def test_a_lookup_finds_the_newest_scoring_or_nothing(judged: Judged) -> None:

@@ -94,7 +94,9 @@ def test_only_changed_scores_schedule_a_rebuild_of_dependent_tables(judged: Judg
     assert RebuildQueue(stores.ledger).pending(NOW) == []
 
     publish_scores(stores, [JUNE_1], clock=lambda: NOW)
-    assert [each.session_date for each in RebuildQueue(stores.ledger).pending(NOW)] == [JUNE_1]
+    assert [
+        queued_date.session_date for queued_date in RebuildQueue(stores.ledger).pending(NOW)
+    ] == [JUNE_1]
     Build(stores, clock=lambda: NOW).run([JUNE_1])
     publish_scores(stores, [JUNE_1], clock=lambda: NOW)
     assert RebuildQueue(stores.ledger).pending(NOW) == []

@@ -24,7 +24,7 @@ def test_no_request_contains_a_secret_of_the_session(judged: Judged, judge: Judg
     fill(judged.workplace, session_with_texts("s1", text=TEXT))
     judged.run()
 
-    sent = b"".join(each.raw for each in judge.requests)
+    sent = b"".join(request.raw for request in judge.requests)
     assert b"[redacted:" in sent
     assert [name for name, value in SECRETS.items() if value.encode() in sent] == []
     score = judged.score("s1#baseline-1")

@@ -31,7 +31,7 @@ def events_of(
     """Return the events of windows of any dates."""
     read = [
         read_session_events(workplace.lake, day, windows)
-        for day in sorted({each.session_date for each in windows})
+        for day in sorted({window.session_date for window in windows})
     ]
     return by_window(pl.concat([EVENTS_WITH_TEXTS.to_frame(), *read]), windows)
 
@@ -42,9 +42,9 @@ def texts(workplace: Workplace) -> dict[str, list[str]]:
     days = lake.partitions(AGENT_EVENTS)
     windows = read_windows(workplace.stores, days, NOW)
     found = events_of(workplace, windows)
-    assert found.keys() == {window_key(each) for each in windows}
+    assert found.keys() == {window_key(window) for window in windows}
     prompts = {key: [text for text in events["content"] if text] for key, events in found.items()}
-    return {f"{organization}: {key}": each for (organization, key), each in prompts.items()}
+    return {f"{organization}: {key}": prompt for (organization, key), prompt in prompts.items()}
 
 
 def test_each_window_has_its_own_events_and_no_others(workplace: Workplace) -> None:
@@ -118,6 +118,6 @@ def test_the_windows_of_captured_telemetry_have_all_its_events(
     events = workplace.events()
     sent = [row["event_id"] for row in events.to_dicts() if row["event_name"] not in synthetic]
     assert sorted(ids) == sorted(sent)
-    prompts = {key: (each["event_name"] == "user_prompt").sum() for key, each in found.items()}
+    prompts = {key: (frame["event_name"] == "user_prompt").sum() for key, frame in found.items()}
     rows = workplace.sessions().to_dicts()
     assert prompts == {(row["organization_id"], row["session_key"]): row["prompts"] for row in rows}

@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, message: dict[str, Any]) -> None:
         events = "".join(
-            f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in _events(message)
+            f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in _events(message)
         )
         self._write("text/event-stream", events.encode())
 

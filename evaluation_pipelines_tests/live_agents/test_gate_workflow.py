@@ -59,7 +59,7 @@ def steps(shas: dict[str, str]) -> tuple[dict[str, str], Iterator[str]]:
         found = re.sub(r"\$\{\{ \S*\.(base|head)\.sha \}\}", lambda of: shas[of[1]], f"{text}")
         return re.sub(r"\$\{\{.*?\}\}", "none", found)
 
-    commands = (filled(each["run"]) for each in job["steps"] if "run" in each)
+    commands = (filled(step["run"]) for step in job["steps"] if "run" in step)
     return {name: filled(value) for name, value in job["env"].items()}, commands
 
 

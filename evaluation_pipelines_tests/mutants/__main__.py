@@ -117,11 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--all-tests", action="store_true", help="run every test for those that survive theirs"
     )
     asked = parser.parse_args(arguments)
-    known = {each.name: each for each in mutants()}
+    known = {mutant.name: mutant for mutant in mutants()}
     if unknown := set(asked.names) - known.keys():
         parser.error(f"there is no mutant {', '.join(sorted(unknown))}")
     chosen = [known[name] for name in asked.names] or list(known.values())
-    failed, _ = run(None, sorted({test for each in chosen for test in each.tests}))
+    failed, _ = run(None, sorted({test for mutant in chosen for test in mutant.tests}))
     if failed is not None:
         parser.error(f"it fails without a mutant: {failed}")
     with ThreadPoolExecutor(_AT_A_TIME) as pool:

@@ -39,6 +39,6 @@ def mutants() -> list[Mutant]:
     """Return all mutants, in the order of the lists."""
     return [
         Mutant(name=name, **{**entry, "tests": tuple(entry["tests"])})
-        for each in LISTS
-        for name, entry in tomllib.loads(each.read_text(encoding="utf-8")).items()
+        for path in LISTS
+        for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items()
     ]

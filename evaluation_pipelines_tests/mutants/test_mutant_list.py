@@ -9,7 +9,7 @@ from evaluation_pipelines_tests.mutants.mutant_list import ROOT, Mutant, mutants
 
 
 def test_every_mutant_has_a_name_of_its_own() -> None:
-    names = [each.name for each in mutants()]
+    names = [mutant.name for mutant in mutants()]
     assert len(set(names)) == len(names)
 
 

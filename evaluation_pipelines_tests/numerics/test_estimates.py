@@ -37,7 +37,7 @@ def test_people_whose_runs_cost_alike_widen_it() -> None:
     random = np.random.default_rng(2)
     people = np.repeat(np.arange(12), 5)
     costs = np.exp(random.normal(0, 1, 12)[people] + random.normal(0, 0.3, 60))
-    together, alone = (skewed_mean(costs, each, 1) for each in (people, np.arange(60)))
+    together, alone = (skewed_mean(costs, ndarray, 1) for ndarray in (people, np.arange(60)))
     assert _width(together) > 1.4 * _width(alone)
 
 

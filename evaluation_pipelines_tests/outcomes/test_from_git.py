@@ -143,7 +143,7 @@ def test_commits_without_answers_are_asked_about_first(
     monkeypatch.setenv("PATH", f"{logged.parent}:{os.environ['PATH']}")
     night(workplace, 9)
     files = [each for each in asked.read_text().splitlines() if " diff-tree " in each]
-    assert [each.split()[-2] for each in files] == [last, first]
+    assert [file.split()[-2] for file in files] == [last, first]
 
 
 def test_repositories_that_contradict_say_nothing_unless_the_session_names_one(

@@ -167,8 +167,10 @@ def reads(example: Example) -> bool:
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_page_or_answer_names_who_is_hidden(built: Workplace, view: PeopleView) -> None:
     client = client_of(built, view)
-    walked = [each for each in (*PAGES, *EXAMPLES) if reads(each)]
-    seen = Seen(view, {f"{each.url} {each.body or ''}": answer(client, each) for each in walked})
+    walked = [page for page in (*PAGES, *EXAMPLES) if reads(page)]
+    seen = Seen(
+        view, {f"{example.url} {example.body or ''}": answer(client, example) for example in walked}
+    )
     found = seen.traces()
     if view == "person":
         assert {"/sessions ", "/sessions.csv ", f"/sessions/{path_of(A1)} "} <= found.keys()
@@ -180,7 +182,12 @@ def settled(client: TestClient, url: str) -> Any:
     """Return the response of a page when models and agents are compared."""
     return wait_for(
         lambda: next(
-            (each for each in [client.get(url)] if "data-reload-after" not in each.text), None
+            (
+                response
+                for response in [client.get(url)]
+                if "data-reload-after" not in response.text
+            ),
+            None,
         )
     )
 
@@ -188,7 +195,7 @@ def settled(client: TestClient, url: str) -> Any:
 @pytest.mark.parametrize("filtered", ["person", "team"])
 def test_no_page_chooses_by_who_is_hidden(built: Workplace, filtered: str) -> None:
     client, told = client_of(built, "off"), list[str]()
-    for page in (each.url for each in PAGES if not each.of_all):
+    for page in (example.url for example in PAGES if not example.of_all):
         url = f"{page}{'&' if '?' in page else '?'}of=acme&{filtered}="
         of_some, of_none = settled(client, f"{url}{PERSON}"), settled(client, f"{url}nosuch")
         if of_some.status_code != 400 and of_some.text != of_none.text.replace("nosuch", PERSON):
@@ -216,7 +223,9 @@ def shown(program: Program, view: PeopleView) -> Seen:
     texts = dict[str, str]()
     listed = COMMANDS.keys() - CHANGE - OF_OTHERS.keys()
     for name in sorted(listed | ARGUMENTS.keys()):
-        (option,) = (each for each in COMMANDS[command_of(name)].params if "--format" in each.opts)
+        (option,) = (
+            param for param in COMMANDS[command_of(name)].params if "--format" in param.opts
+        )
         for form in {*map(str, option.type.choices)} - {"parquet", "jsonl"}:  # type: ignore[attr-defined]
             ran = program(*name.split(), *ARGUMENTS.get(name, ()), "--format", form)
             assert ran.code == (FAILED if name == "doctor" else 0), (name, form, ran.err)

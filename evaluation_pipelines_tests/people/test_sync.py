@@ -45,7 +45,7 @@ def write(workplace: Workplace, text: str) -> None:
 
 def due(workplace: Workplace) -> list[date]:
     """Dates that are due."""
-    return [each.session_date for each in RebuildQueue(workplace.ledger).pending(NOW)]
+    return [queued_date.session_date for queued_date in RebuildQueue(workplace.ledger).pending(NOW)]
 
 
 def people(workplace: Workplace) -> list[tuple[str | None, str | None]]:

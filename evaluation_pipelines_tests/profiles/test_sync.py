@@ -93,9 +93,9 @@ def test_a_date_whose_sessions_are_damaged_is_due_with_a_new_profile(built: Work
     (root_of(built.lake) / part.path).unlink()
     write(built)
     sync_profiles(built.stores, NOW)
-    known = {each.profile.id for each in ProfileStore(built.ledger).registry().newest()}
+    known = {registered.profile.id for registered in ProfileStore(built.ledger).registry().newest()}
     assert "mine" in known
-    due = [each.session_date for each in RebuildQueue(built.ledger).pending(NOW)]
+    due = [queued_date.session_date for queued_date in RebuildQueue(built.ledger).pending(NOW)]
     assert due == [date(2026, 6, 1)]
 
 
@@ -150,7 +150,11 @@ def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones(tmp_path: Pa
     write_profile(tmp_path, ".hidden.yaml", "no")
     files = read_profiles(tmp_path)
 
-    mine = [(path.name, each.version) for path, each in files.profiles if each.id == "mine"]
+    mine = [
+        (path.name, judge_profile.version)
+        for path, judge_profile in files.profiles
+        if judge_profile.id == "mine"
+    ]
     assert mine == [("a.yml", 1), ("b.yaml", 2)]
     assert len(files.profiles) == 2 + 5
 
@@ -158,9 +162,13 @@ def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones(tmp_path: Pa
 def test_a_profile_with_the_id_of_a_shipped_one_replaces_it(tmp_path: Path) -> None:
     custom = PROFILE.format(version=2).replace("id: mine", "id: code-hybrid", 1)
     write_profile(tmp_path, "code.yaml", custom)
-    found = [each for _, each in read_profiles(tmp_path).profiles if each.id == "code-hybrid"]
+    found = [
+        judge_profile
+        for _, judge_profile in read_profiles(tmp_path).profiles
+        if judge_profile.id == "code-hybrid"
+    ]
 
-    assert [(each.version, each.name) for each in found] == [(2, "Mine")]
+    assert [(judge_profile.version, judge_profile.name) for judge_profile in found] == [(2, "Mine")]
 
 
 def test_an_invalid_file_is_reported_and_the_others_are_used(tmp_path: Path) -> None:
@@ -170,7 +178,7 @@ def test_an_invalid_file_is_reported_and_the_others_are_used(tmp_path: Path) -> 
     write_profile(tmp_path, "list.yaml", "- 1")
     files = read_profiles(tmp_path)
 
-    assert [each.id for _, each in files.profiles].count("mine") == 1
+    assert [judge_profile.id for _, judge_profile in files.profiles].count("mine") == 1
     faults = "\n".join(files.faults)
     assert "cut.yaml is not YAML" in faults
     assert "list.yaml: a profile must be a mapping" in faults
@@ -205,14 +213,14 @@ def test_a_profile_file_is_copied_unchanged(tmp_path: Path) -> None:
 
     assert target == folder / "mine.yaml"
     assert target.read_text() == text
-    assert [each.name for each in folder.iterdir()] == ["mine.yaml"]
+    assert [path.name for path in folder.iterdir()] == ["mine.yaml"]
 
 
 def test_a_file_in_the_folder_is_not_copied(tmp_path: Path) -> None:
     source = write_profile(tmp_path, "named-by-me.yaml", PROFILE.format(version=1))
 
     assert keep_profile(tmp_path, read_profile(source), source) == source
-    assert [each.name for each in tmp_path.iterdir()] == ["named-by-me.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["named-by-me.yaml"]
 
 
 FLOW = "name: Mine, match_labels: [code], method: heuristic, criteria: [{id: tool_count}]"
@@ -329,7 +337,9 @@ def test_builds_score_with_it_and_the_dates_that_it_concerns_are_due(workplace: 
     workplace.land("logs.jsonl", work())
     build(workplace)
     set_definition(workplace.stores, SENT, NOW, rescore_history=True)
-    assert [each.session_date for each in RebuildQueue(workplace.ledger).pending(NOW)] == [DAY]
+    assert [
+        queued_date.session_date for queued_date in RebuildQueue(workplace.ledger).pending(NOW)
+    ] == [DAY]
     build(workplace, LATER)
     (card,) = cards(workplace, "mine")
     # One call of at most four: 1 - 1/4.
@@ -422,4 +432,4 @@ def test_what_is_no_profile_is_refused_and_nothing_is_stored(
     with pytest.raises(ProfileError, match=problem):
         set_definition(workplace.stores, {**SENT, **change}, NOW)
     known = ProfileStore(workplace.ledger).registry().newest()
-    assert {each.origin for each in known} == {"shipped"}
+    assert {registered.origin for registered in known} == {"shipped"}

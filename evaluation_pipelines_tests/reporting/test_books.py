@@ -46,13 +46,15 @@ def books(workplace: Workplace, day: date = DAY, now: datetime = NOW) -> DayBook
 
 
 def told(found: DayBooks) -> dict[str, str]:
-    return {each.name: str(each) for each in found.equations}
+    return {equation.name: str(equation) for equation in found.equations}
 
 
 def broken(workplace: Workplace) -> dict[str, str]:
     found = books(workplace)
-    assert found.is_balanced == all(each.is_balanced for each in found.equations)
-    return {each.name: str(each) for each in found.equations if not each.is_balanced}
+    assert found.is_balanced == all(equation.is_balanced for equation in found.equations)
+    return {
+        equation.name: str(equation) for equation in found.equations if not equation.is_balanced
+    }
 
 
 def unattributed(found: DayBooks) -> dict[str, int]:
@@ -142,7 +144,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
         assert unattributed(found)["events older than the first partition"] == 2
         assert unattributed(found)["events under days outside the partitions' range"] == 2
         notes = [each.note for each in found.unattributed]
-        assert any(each.endswith("built by hand only: 2026-06-02") for each in notes)
+        assert any(note.endswith("built by hand only: 2026-06-02") for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_unbalanced_books_are_not_written_and_hold_no_date_back(built: Workplace
     assert "books_balance" in failed.error
     assert "every_session_is_in_one_state: 2 session windows" in failed.error
     assert failed.broken is not None
-    (rule,) = (each for each in failed.broken.checks if each.rule == "books_balance")
+    (rule,) = (check for check in failed.broken.checks if check.rule == "books_balance")
     assert rule.examples == ("every_session_is_in_one_state: default, s1#baseline-1",)
     assert built.lake.read(EVALUATION_BOOKS, [DAY]).equals(before)
     touched = RebuildQueue(built.ledger).get(DAY)

@@ -104,7 +104,7 @@ def test_every_table_and_column_says_what_it_is(kept: Path) -> None:
         where table_name = 'session_performance'
         order by column_index
     """
-    meant = [(each.name, each.description) for each in RANKED_PERFORMANCE.columns]
+    meant = [(column.name, column.description) for column in RANKED_PERFORMANCE.columns]
     assert ask(kept, said) == meant
     tables = """
         select comment from duckdb_tables()
@@ -118,12 +118,12 @@ def test_every_table_is_published_or_left_out_for_a_reason(kept: Path) -> None:
     """An asset that is not published fails here."""
     tables = "select table_name from duckdb_columns() where not internal"
     there = {name for (name,) in ask(kept, tables)}
-    known = {each.name for each in TABLES}
+    known = {table.name for table in TABLES}
     assert there == known - LEFT_OUT.keys() | {"sessions", "current_scorecards", "schema_version"}
     assert set(LEFT_OUT) <= known
     # Assets without a table: commit_outcomes adds rows to session_outcomes.
     reports = {"analytics_database", "model_comparison_report", "retention", "commit_outcomes"}
-    assets = {each.to_user_string() for each in defs().resolve_all_asset_keys()}
+    assets = {key.to_user_string() for key in defs().resolve_all_asset_keys()}
     assert assets - reports <= there | LEFT_OUT.keys()
 
 
@@ -171,7 +171,7 @@ def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(
             table = RANKED_PERFORMANCE if each is SESSION_PERFORMANCE else each
             empty = connection.table(table.name).pl()
             hidden = hidden_columns("team")
-            names = [each.name for each in table.columns if each.name not in hidden]
+            names = [column.name for column in table.columns if column.name not in hidden]
             assert empty.columns == names
             assert empty.is_empty()
 

@@ -32,8 +32,8 @@ def test_the_statements_drop_the_copy_and_no_other_table(
         client = clickhouse._client
         statements = [row[0] for row in client.query(query[0]).result_rows]
         assert len(statements) == 2
-        for each in statements:
-            clickhouse.run(each.rstrip(";"))
+        for statement in statements:
+            clickhouse.run(statement.rstrip(";"))
         assert client.query("show tables").result_rows == [("otel_logs",)]
 
 

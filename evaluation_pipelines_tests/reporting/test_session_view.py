@@ -110,11 +110,11 @@ def test_judge_scores_are_those_of_the_ledger_newest_first(judged: Judged) -> No
     assert list(scores) == judged.scores(KEY)[::-1]
     assert len(scores) == 2
     assert scores[0].scored_at_us > scores[1].scored_at_us
-    assert {each.status for each in scores} == {"completed"}
+    assert {score.status for score in scores} == {"completed"}
 
 
 def test_scorecards_are_current_and_have_the_newest_overrides(judged: Judged) -> None:
-    cards = {each["profile_id"]: each for each in view(judged, "s1").scorecards}
+    cards = {scorecard["profile_id"]: scorecard for scorecard in view(judged, "s1").scorecards}
     rows = {each["profile_id"]: each for each in stored(judged, SCORECARDS, "s1")}
 
     assert set(cards) == set(rows) == {"incident-llm", "general-performance"}
@@ -193,7 +193,7 @@ def test_an_ambiguous_name_needs_the_organization(judged: Judged) -> None:
             view(judged, name)
         assert view(judged, name, "right").session["organization_id"] == "right"
         found = view(judged, name, "left")
-        assert {each["organization_id"] for each in found.scorecards} == {"left"}
+        assert {scorecard["organization_id"] for scorecard in found.scorecards} == {"left"}
 
 
 def test_a_past_view_has_what_existed_then(judged: Judged) -> None:
@@ -202,7 +202,7 @@ def test_a_past_view_has_what_existed_then(judged: Judged) -> None:
 
     assert list(found.judge_scores) == judged.scores(KEY)[:1]
     assert found.overrides == ()
-    assert {each["human_override"] is None for each in found.scorecards} == {True}
+    assert {scorecard["human_override"] is None for scorecard in found.scorecards} == {True}
     assert found.evaluation is not None
     assert found.evaluation.source != "override"
     assert (found.has_ended, found.judge_state) == (True, None)

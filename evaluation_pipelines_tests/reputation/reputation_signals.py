@@ -68,14 +68,14 @@ def random_signals(number: int, identities: int, days: int, end: datetime) -> pl
     chance = random.Random(20261122)  # noqa: S311 - the same signals every time
     rows = [
         signal(
-            1_000_000 + each,
+            1_000_000 + index,
             chance.randrange(identities),
             end - timedelta(milliseconds=chance.randrange(days * 86_400_000)),
             category=chance.choice(SIGNAL_CATEGORIES),
             score_delta=round(chance.uniform(-1, 1), 3) if chance.random() > 0.1 else 0.0,
             confidence=round(chance.random(), 2),
         )
-        for each in range(number)
+        for index in range(number)
     ]
     return signals_frame(rows)
 

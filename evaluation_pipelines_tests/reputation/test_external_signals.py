@@ -60,7 +60,7 @@ def test_good_lines_load_and_bad_ones_are_told_with_their_line_and_reason(
     evaluations, signals = load(workplace, reputation_store)
 
     assert (signals["path"], signals["lines"], signals["accepted"]) == ("signals/a.jsonl", 4, 1)
-    assert [each["line"] for each in signals["rejects"]] == [2, 3, 6]
+    assert [reject["line"] for reject in signals["rejects"]] == [2, 3, 6]
     assert "timestamp" in signals["rejects"][0]["reason"]
     assert "<= 1" in signals["rejects"][2]["reason"]
     assert (evaluations["accepted"], evaluations["rejected"]) == (1, 1)
@@ -157,7 +157,7 @@ def test_files_of_a_bucket_have_the_rows_of_those_of_a_folder(
 
         # Another object in the place of one: its rows count once.
         bucket.put("evaluations/c.jsonl", lines(GATE, {**GATE, "evaluation_id": "gate-2"}))
-        assert [each.path for each in changed_files(remote.stores)] == ["evaluations/c.jsonl"]
+        assert [file.path for file in changed_files(remote.stores)] == ["evaluations/c.jsonl"]
         load_external_signals(remote.stores, other, NOW + timedelta(minutes=1))
         assert other.evaluations(NOW + timedelta(minutes=1)).height == 2
 
@@ -257,7 +257,7 @@ def test_files_that_are_not_read_are_named(
     loaded = load(workplace, reputation_store)
 
     assert [each["path"] for each in loaded] == ["signals/read.jsonl"]
-    assert [each.path for each in skipped_files(workplace.stores)] == [
+    assert [file.path for file in skipped_files(workplace.stores)] == [
         *(f"signals/{name}" for name in names[:3]),
         "signals/sub/d.jsonl",
         "signals/s\ufffd.jsonl",

@@ -15,7 +15,7 @@ from evaluation_pipelines.reputation.submitted import (
     load_submitted,
     reputation_record,
 )
-from evaluation_pipelines.reputation.updates import export_agent_scores
+from evaluation_pipelines.reputation.updates import export_agent_ratings
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
@@ -25,8 +25,8 @@ SENT = SubmittedEvaluation("acme", "scout", passed=True, evaluation_id="run-1", 
 
 def submit(workplace: Workplace, number: int, **changes: object) -> None:
     submitted = SubmittedEvaluations(workplace.ledger)
-    for each in range(number):
-        sent = SubmittedEvaluation("acme", "scout", passed=True, evaluation_id=f"run-{each}")
+    for index in range(number):
+        sent = SubmittedEvaluation("acme", "scout", passed=True, evaluation_id=f"run-{index}")
         submitted.add(replace(sent, **changes), "ci", NOW)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_the_record_is_the_same_before_and_after_a_refresh(
     assert load_submitted(workplace.stores, reputation_store, NOW) == 50
     assert load_submitted(workplace.stores, reputation_store, NOW) == 0
     assert SubmittedEvaluations(workplace.ledger).waiting() == 0
-    (exported,) = export_agent_scores(workplace.stores, reputation_store, NOW).to_dicts()
+    (exported,) = export_agent_ratings(workplace.stores, reputation_store, NOW).to_dicts()
     assert (exported["score"], exported["evaluations_in_all"]) == (765, 50)
     assert reputation_record(workplace.stores, "acme", "scout", NOW) == before
     # The agent of another organization with this name is another agent.

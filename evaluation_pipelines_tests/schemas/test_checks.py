@@ -190,4 +190,4 @@ def test_a_date_without_rows_breaks_no_rule() -> None:
         every_score_has_its_session(cards, windows, SESSION_PERFORMANCE),
     ]
 
-    assert all(each.passed for each in results)
+    assert all(result.passed for result in results)

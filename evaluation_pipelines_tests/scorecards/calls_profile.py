@@ -54,7 +54,7 @@ def build(workplace: Workplace, now: datetime = NOW) -> list[DateBuilt]:
     Ingest(workplace.stores, lambda: now).run()
     job = Build(workplace.stores, clock=lambda: now)
     results = job.run(job.pending_dates())
-    built = [each for each in results if isinstance(each, DateBuilt)]
+    built = [result for result in results if isinstance(result, DateBuilt)]
     assert len(built) == len(results)
     return built
 

@@ -123,7 +123,10 @@ def test_a_mistyped_answer_is_taken_back_and_asked_of_others(sampled: Workplace)
 
     # Of two answers the newest; the session is open again, and the answer counts nowhere.
     assert ada.undo(NOW) == ("default", KEYS[0], 8)
-    assert [each.session_key for each in open_samples(sampled.stores)] == [KEYS[0], KEYS[2]]
+    assert [open_sample.session_key for open_sample in open_samples(sampled.stores)] == [
+        KEYS[0],
+        KEYS[2],
+    ]
     assert store.of_dates()["override_score"].to_list() == [70]
     # Ada has seen the automatic score: Ben is asked, and his answer counts.
     assert order(ada, NOW) == [KEYS[2]]
@@ -153,13 +156,13 @@ def target(workplace: Workplace) -> Target:
 def test_judged_criteria_have_the_words_of_the_rubric(workplace: Workplace) -> None:
     found = review_criteria(judged_profile(), workplace.settings)
 
-    assert [(each.id, each.weight) for each in found] == [
+    assert [(criterion.id, criterion.weight) for criterion in found] == [
         ("logical_flow", 0.25),
         ("consistency", 0.25),
         ("tool_relevance", 0.25),
         ("synthesis_quality", 0.25),
     ]
-    assert all(len(each.description) > 20 for each in found)
+    assert all(len(criterion.description) > 20 for criterion in found)
 
 
 def test_own_words_of_a_profile_come_first_and_computed_criteria_say_so(
@@ -176,12 +179,12 @@ def test_own_words_of_a_profile_come_first_and_computed_criteria_say_so(
     )
     found = review_criteria(mixed, workplace.settings)
 
-    assert [(each.name, each.description) for each in found] == [
+    assert [(criterion.name, criterion.description) for criterion in found] == [
         ("Tool count", "how few tool calls each prompt takes"),
         ("Kindness", "No harsh word."),
         ("Haste", "Haste"),
     ]
-    assert [each.weight for each in found] == pytest.approx([0.3, 0.6, 0.1])
+    assert [criterion.weight for criterion in found] == pytest.approx([0.3, 0.6, 0.1])
     assert len(review_criteria(profile(criteria=criteria(tool_count=1)), workplace.settings)) == 1
 
 

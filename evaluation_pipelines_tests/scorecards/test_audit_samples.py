@@ -26,27 +26,27 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 def sessions_of(model: str, first: int, number: int = 40) -> list[Row]:
     """Return evaluations of a model."""
-    return [evaluation(each, model=model) for each in range(first, first + number)]
+    return [evaluation(index, model=model) for index in range(first, first + number)]
 
 
 def earlier(number: int, age: timedelta) -> list[AuditSample]:
     """Return open samples of model-a from the day before, drawn some time ago."""
     return [
         AuditSample(
-            *(DAY - timedelta(days=1), "default", f"t{each}", "p", "0", NOW - age),
+            *(DAY - timedelta(days=1), "default", f"t{index}", "p", "0", NOW - age),
             profile_version=1,
             classification_label="code",
             model="model-a",
             inclusion_probability=0.5,
         )
-        for each in range(number)
+        for index in range(number)
     ]
 
 
 def drawn(workplace: Workplace, day: date = DAY) -> list[AuditSample]:
     draw_samples(workplace.stores, [day], NOW)
     samples = OverrideStore(workplace.ledger).samples()
-    return [each for each in samples if each.session_date == day]
+    return [sample for sample in samples if sample.session_date == day]
 
 
 def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplace) -> None:
@@ -55,15 +55,20 @@ def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplac
 
     # 5 of 40, and a second draw changes nothing.
     assert {
-        (each.profile_version, each.classification_label, each.model, each.inclusion_probability)
-        for each in samples
+        (
+            sample.profile_version,
+            sample.classification_label,
+            sample.model,
+            sample.inclusion_probability,
+        )
+        for sample in samples
     } == {(1, "code", "model-a", 5 / 40)}
     assert len(samples) == 5
     assert drawn(workplace) == samples
 
 
 def test_sessions_without_any_text_are_not_drawn(workplace: Workplace) -> None:
-    bare = {f"s{each}#baseline-1" for each in range(30)}
+    bare = {f"s{index}#baseline-1" for index in range(30)}
     put_sessions(workplace, sessions_of("model-a", 0))
     sessions = workplace.lake.read(AGENT_SESSIONS, [DAY])
     is_bare = pl.col("session_key").is_in(bare)
@@ -71,8 +76,8 @@ def test_sessions_without_any_text_are_not_drawn(workplace: Workplace) -> None:
     put(workplace, AGENT_SESSIONS, sessions.with_columns(content_level=level).to_dicts())
     samples = drawn(workplace)
 
-    assert bare.isdisjoint(each.session_key for each in samples)
-    assert [each.inclusion_probability for each in samples] == [5 / 10] * 5
+    assert bare.isdisjoint(sample.session_key for sample in samples)
+    assert [sample.inclusion_probability for sample in samples] == [5 / 10] * 5
 
 
 @pytest.mark.parametrize(
@@ -91,8 +96,8 @@ def test_earlier_samples_count_while_they_can_be_expected_to_be_answered(
     put_sessions(workplace, [*sessions_of("model-a", 0), *sessions_of("model-b", 40)])
     OverrideStore(workplace.ledger).add_samples(earlier(30, age))
 
-    for each in drawn(workplace):
-        assert each.inclusion_probability == pytest.approx(expected[str(each.model)] / 40)
+    for sample in drawn(workplace):
+        assert sample.inclusion_probability == pytest.approx(expected[str(sample.model)] / 40)
 
 
 @pytest.mark.parametrize(("extra", "expected"), [(0, 3 / 40), (400, None)])
@@ -102,27 +107,27 @@ def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
     yesterday = DAY - timedelta(days=1)
     # Then, the sessions with the smallest hashes of date and key were drawn.
     lots = sorted(
-        (sha256(f"{yesterday}\0default\0s{each}#baseline-1".encode()).hexdigest(), each)
-        for each in range(40)
+        (sha256(f"{yesterday}\0default\0s{index}#baseline-1".encode()).hexdigest(), index)
+        for index in range(40)
     )
     keys = [f"s{each}#baseline-1" for _, each in lots[:3]]
     store = OverrideStore(workplace.ledger)
-    store.add_samples([AuditSample(yesterday, "default", each, "p", "0", NOW) for each in keys])
+    store.add_samples([AuditSample(yesterday, "default", key, "p", "0", NOW) for key in keys])
     # With 400 more sessions the sample would have been another.
     put_sessions(workplace, sessions_of("model-a", 0, 40 + extra), yesterday)
     put_sessions(workplace, sessions_of("model-b", 500))
     drawn(workplace)
 
-    found = [each for each in store.samples() if each.session_date == yesterday]
-    assert [each.inclusion_probability for each in found] == [expected] * 3
-    assert {each.model for each in found} == ({"model-a"} if expected else {None})
+    found = [sample for sample in store.samples() if sample.session_date == yesterday]
+    assert [sample.inclusion_probability for sample in found] == [expected] * 3
+    assert {sample.model for sample in found} == ({"model-a"} if expected else {None})
 
 
 def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> None:
     ProfileStore(workplace.ledger).register(profile(), START)
     evaluations = sessions_of("model-a", 0)
     put_sessions(workplace, evaluations)
-    put(workplace, SCORECARDS, [card(each, 80.0, timedelta(hours=1)) for each in range(40)])
+    put(workplace, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
     store = OverrideStore(workplace.ledger)
     # The first ten of 32 had a chance of 1/2, the others of 1/4, and the last two an unknown one.
     chances = [0.5] * 10 + [0.25] * 20 + [None] * 2
@@ -134,7 +139,7 @@ def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> No
     ]
     store.add_samples(samples)
     store.add(
-        [override(each, 60.0 if each < 10 else 80.0, source="audit") for each in range(32)], NOW
+        [override(index, 60.0 if index < 10 else 80.0, source="audit") for index in range(32)], NOW
     )
     audit, unweighted = calibration(workplace.stores, overrides_with_states(workplace.stores))
 
@@ -148,7 +153,7 @@ def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Work
     ProfileStore(workplace.ledger).register(profile(), START)
     evaluations = sessions_of("model-a", 0)
     put_sessions(workplace, evaluations)
-    put(workplace, SCORECARDS, [card(each, 80.0, timedelta(hours=1)) for each in range(40)])
+    put(workplace, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
     store = OverrideStore(workplace.ledger)
     # 20 sessions of one label, drawn with a chance of 1/2, and 20 of another, with one of 1/4.
     draws = [("a", 0.5)] * 20 + [("b", 0.25)] * 20
@@ -166,7 +171,8 @@ def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Work
     for key in keys[:10]:  # half of the first draw
         note_step(workplace.ledger, "ann", "leave", NOW, ("default", key))
     store.add(
-        [override(each, 60.0 if each < 20 else 80.0, source="audit") for each in range(10, 40)], NOW
+        [override(index, 60.0 if index < 20 else 80.0, source="audit") for index in range(10, 40)],
+        NOW,
     )
     (audit,) = calibration(workplace.stores, overrides_with_states(workplace.stores))
 

@@ -54,9 +54,9 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
     (mine,) = cards(scored)
     assert mine["overall_score"] == pytest.approx(90)  # 1 call of 10
     assert (mine["is_best_match"], mine["scored_at"]) == (True, NOW)
-    assert [each["is_best_match"] for each in cards(scored, "general-performance")] == [False]
+    assert [card["is_best_match"] for card in cards(scored, "general-performance")] == [False]
     # Two profiles list the label alone; one is shipped.
-    assert [each["is_best_match"] for each in cards(scored, "efficiency-simple")] == [False]
+    assert [card["is_best_match"] for card in cards(scored, "efficiency-simple")] == [False]
 
     row = evaluation(scored)
     assert (row["effective_100"], row["effective_source"]) == (pytest.approx(90), "scorecard")
@@ -70,7 +70,7 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
 
 def test_building_again_changes_no_byte_and_announces_nothing_twice(scored: Workplace) -> None:
     before, events = digests(scored), EventStore(scored.ledger).after(0, 100)
-    assert [each.kind for each in events] == ["evaluation.model_feedback"]
+    assert [event.kind for event in events] == ["evaluation.model_feedback"]
     RebuildQueue(scored.ledger).touch([DAY], NOW)
     build(scored, NOW + timedelta(days=1))
 
@@ -107,7 +107,7 @@ def test_history_is_scored_again_when_asked_and_old_cards_stay(scored: Workplace
     build(scored)
 
     assert contents(scored.lake, SCORECARDS)[first] == before
-    by_version = {each["profile_version"]: each for each in cards(scored)}
+    by_version = {card["profile_version"]: card for card in cards(scored)}
     assert by_version[2]["overall_score"] == pytest.approx(50)  # 1 call of 2
     assert evaluation(scored)["card_id"] == by_version[2]["card_id"]
 
@@ -120,7 +120,7 @@ def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplac
     workplace.land("logs.jsonl", work())
     build(workplace)
 
-    assert [each["profile_version"] for each in cards(workplace)] == [2]
+    assert [card["profile_version"] for card in cards(workplace)] == [2]
 
 
 def test_an_invalid_profile_keeps_its_last_version_and_is_a_warning(scored: Workplace) -> None:
@@ -128,12 +128,12 @@ def test_an_invalid_profile_keeps_its_last_version_and_is_a_warning(scored: Work
     (scored.settings.profiles_dir / "broken.yaml").write_text("id: [")
     RebuildQueue(scored.ledger).touch([DAY], NOW)
     (built,) = [each for each in _published(scored) if each.table is SCORECARDS]
-    rule = next(each for each in built.checks if each.rule == "profiles_are_sound")
+    rule = next(check for check in built.checks if check.rule == "profiles_are_sound")
 
     assert not rule.passed
     assert "broken.yaml is not YAML" in rule.examples[0]
     assert "set it to 2" in rule.examples[1]
-    assert [each["overall_score"] for each in cards(scored)] == [pytest.approx(90)]
+    assert [card["overall_score"] for card in cards(scored)] == [pytest.approx(90)]
 
 
 def _published(workplace: Workplace) -> list[Any]:
@@ -274,8 +274,8 @@ def test_genuine_sessions_are_green_exactly_without_lost_calls(tmp_path: Path) -
         workplace.ingest()
         workplace.build()
         reports, evaluations = (
-            workplace.lake.read(each, workplace.lake.partitions(each))
-            for each in (TOOL_REPORTS, SESSION_EVALUATIONS)
+            workplace.lake.read(table, workplace.lake.partitions(table))
+            for table in (TOOL_REPORTS, SESSION_EVALUATIONS)
         )
     scores = reports.select(*SESSION_KEY, "effectiveness_score")
     rows = evaluations.join(scores, on=SESSION_KEY)

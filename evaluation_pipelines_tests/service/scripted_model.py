@@ -30,7 +30,7 @@ _RESULTS = (b'"tool_result"', b'"function_call_output"', b'"functionResponse"')
 
 def call_for(body: bytes) -> str | None:
     """Return the tool to call: one that the request offers, unless it has a result already."""
-    if any(each in body for each in _RESULTS):
+    if any(result in body for result in _RESULTS):
         return None
     offered = _tools(json.loads(body or b"{}"))
     return next((name for name in _CALLS if name in offered), None)
@@ -39,7 +39,7 @@ def call_for(body: bytes) -> str | None:
 def _tools(request: dict[str, Any]) -> set[str]:
     tools = request.get("tools") or []
     of_gemini = [each for tool in tools for each in tool.get("functionDeclarations", [])]
-    return {str(each.get("name")) for each in (*tools, *of_gemini)}
+    return {str(tool.get("name")) for tool in (*tools, *of_gemini)}
 
 
 def anthropic_events(call: str | None) -> Iterator[dict[str, Any]]:

@@ -65,7 +65,7 @@ def scored(service: Service, **asked: Any) -> dict[tuple[str, str], int]:
     """Return the number of scored sessions by organization and agent."""
     times = AgentTimes(**{"organization": None, "agent": None, "choices": (DAYS,)} | asked)
     changes = agent_changes(service.workplace.lake, times)
-    return {agent: each.recent.scored for agent, each in changes.items()}
+    return {agent: change.recent.scored for agent, change in changes.items()}
 
 
 def test_agents_are_compared_in_each_organization_alone(answered: Service) -> None:

@@ -49,7 +49,7 @@ def test_all_sessions_have_started_completed_and_failed(
         messages = received(socket, 4)
 
     assert types(messages) == ["started", "completed", "started", "failed"]
-    assert [each["score_id"] for each in messages] == [first, first, second, second]
+    assert [message["score_id"] for message in messages] == [first, first, second, second]
     completed, failed = messages[1], messages[3]
     assert completed == {
         "event_id": 4,
@@ -74,9 +74,9 @@ def test_one_session_has_its_progress(service: Service, workplace: Workplace, na
         messages = received(socket, 4)
 
     assert types(messages) == ["started", "progress", "progress", "completed"]
-    phases = [each.get("phase") for each in messages]
+    phases = [message.get("phase") for message in messages]
     assert phases == [None, "analyzing_methodology", "identifying_missing_tools", None]
-    assert {each["session_key"] for each in messages} == {"s1#baseline-1"}
+    assert {message["session_key"] for message in messages} == {"s1#baseline-1"}
 
 
 def test_alerts_and_evaluations_have_channels(service: Service, workplace: Workplace) -> None:
@@ -138,7 +138,12 @@ def test_an_organization_sees_its_own_events_alone(service: Service, workplace: 
             score(workplace.ledger, "theirs-2", "other")
             score(workplace.ledger, "ours-2", "acme")
             messages = received(socket, 4)
-        assert [each["session_id"] for each in messages] == ["ours", "ours", "ours-2", "ours-2"]
+        assert [message["session_id"] for message in messages] == [
+            "ours",
+            "ours",
+            "ours-2",
+            "ours-2",
+        ]
     channel = parse_channel("alerts", "acme")
     assert ServiceEvents(workplace.ledger).after(0, *channel.conditions) == []
 
@@ -230,7 +235,7 @@ def test_a_channel_means_the_same_in_the_ledger_and_in_memory(
     EventStore(ledger).record(MARCH_1, [announced], NOW)
 
     channel, stored = parse_channel(name, organization), ServiceEvents(ledger)
-    included = [each for each in stored.after(0) if channel.includes(each)]
+    included = [event for event in stored.after(0) if channel.includes(event)]
     assert stored.after(0, *channel.conditions) == included
 
 
@@ -262,7 +267,7 @@ def received(socket: WebSocketTestSession, number: int) -> list[dict[str, Any]]:
 
 
 def types(messages: list[dict[str, Any]]) -> list[str]:
-    return [each["type"].removeprefix("scoring.") for each in messages]
+    return [message["type"].removeprefix("scoring.") for message in messages]
 
 
 def test_the_ledger_is_asked_at_least_each_second() -> None:
@@ -335,7 +340,9 @@ def test_a_listener_that_is_too_slow_reads_on_from_the_ledger(
             assert hub.listeners == 0
 
     asyncio.run(listen())
-    expected = [each.event_id for each in ServiceEvents(ledger).after(0) if channel.includes(each)]
+    expected = [
+        event.event_id for event in ServiceEvents(ledger).after(0) if channel.includes(event)
+    ]
     assert seen == expected
 
 

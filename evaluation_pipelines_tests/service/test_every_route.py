@@ -47,7 +47,7 @@ def named(example: Example) -> str:
 
 
 def test_every_route_has_an_example_and_is_described(answered: Service) -> None:
-    examples = {each.route for each in EXAMPLES}
+    examples = {example.route for example in EXAMPLES}
     pages = {route for router in PAGE_ROUTERS for route in route_table(router)}
     assert set(route_table(answered.app)) == examples | NOT_DESCRIBED | pages
     assert routes_of(answered.app.openapi()).keys() == examples
@@ -55,9 +55,9 @@ def test_every_route_has_an_example_and_is_described(answered: Service) -> None:
 
 def test_the_document_says_which_routes_need_a_key(answered: Service) -> None:
     described = routes_of(answered.app.openapi())
-    for each in EXAMPLES:
-        statuses = described[each.route]["responses"].keys()
-        assert ("401" in statuses) == (each.role is not None)
+    for example in EXAMPLES:
+        statuses = described[example.route]["responses"].keys()
+        assert ("401" in statuses) == (example.role is not None)
         assert {"400", "403", "429"} <= statuses
         assert "422" not in statuses
 
@@ -114,7 +114,7 @@ def test_head_has_the_headers_of_get_alone(
 def test_telemetry_of_a_key_is_its_organizations(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    (logs,) = (each for each in PRIVATE if each.route == "POST /v1/logs")
+    (logs,) = (example for example in PRIVATE if example.route == "POST /v1/logs")
     received = answered.workplace.landing.root / "received"
     before = set(received.glob("acme/**/*"))
     logs.send(answered.client(keys[Role.INGEST, "other"]))
@@ -127,8 +127,8 @@ def test_every_number_of_a_query_is_bounded(
 ) -> None:
     client, found = answered.client(keys[Role.OPERATOR, None]), set()
     described = routes_of(answered.app.openapi())
-    for each in EXAMPLES:
-        for field in described[each.route].get("parameters", ()):
+    for example in EXAMPLES:
+        for field in described[example.route].get("parameters", ()):
             schema = field["schema"]
             if not {"integer", "number"} & {
                 s.get("type") for s in (schema, *schema.get("anyOf", ()))
@@ -136,13 +136,13 @@ def test_every_number_of_a_query_is_bounded(
                 continue
             found.add(field["name"])
             assert field["in"] == "query"  # those of a path would be tried here, too
-            method, path = each.route.partition(" ")[0], each.url.partition("?")[0]
+            method, path = example.route.partition(" ")[0], example.url.partition("?")[0]
             positions = {f"{2**31}"} if field["name"] == "after" else set[str]()
             for number in ABSURD:
                 if number in positions or (positions and not number.strip("0")):
                     continue  # positions begin at 0, and grow with the time
                 response = client.request(
-                    method, path, params={field["name"]: number}, json=each.body
+                    method, path, params={field["name"]: number}, json=example.body
                 )
                 assert (response.status_code, code_of(response)) == (400, "invalid_request"), number
     assert found == {"limit", "after"}

@@ -76,8 +76,8 @@ EVIL_HOSTS = [
             for key in ("Bearer x", "Basic YTpi", "Bearer", "bearer  ", "x")
         ),
         # Another name is refused whatever is asked, and of two names neither counts.
-        *(("127.0.0.1", [("Host", each)], "GET /health", UNKNOWN) for each in EVIL_HOSTS),
-        *(("127.0.0.1", [("Host", each)], "GET /health", (200, None)) for each in HOSTS),
+        *(("127.0.0.1", [("Host", host)], "GET /health", UNKNOWN) for host in EVIL_HOSTS),
+        *(("127.0.0.1", [("Host", host)], "GET /health", (200, None)) for host in HOSTS),
         (
             "127.0.0.1",
             [("Host", "localhost"), ("Host", "evil.example")],
@@ -198,7 +198,7 @@ def test_a_failure_is_500_with_the_number_that_the_log_has(
     response = service.client().get("/broken")
     assert (response.status_code, code(response)) == (500, "internal_error")
     assert "password" not in response.text
-    (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert logged.getMessage().split()[1] in response.json()["error"]["message"]
 
 
@@ -215,7 +215,7 @@ def test_the_log_has_no_secret(service: Service, caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO):
         service.client(key).get("/metrics?token=hidden")
         service.client(key).get("/a%0Ab")
-    mine = [each for each in caplog.messages if each.startswith("127.0.0.1")]
+    mine = [message for message in caplog.messages if message.startswith("127.0.0.1")]
     assert mine[0].startswith("127.0.0.1 operator-all GET /metrics 200 ")
     assert mine[1].startswith("127.0.0.1 - GET /a%0Ab 404 ")
     assert "hidden" not in caplog.text.replace("GET http", "")[: len(mine[0])]
@@ -280,7 +280,7 @@ def test_a_full_disk_is_not_ready_and_ready_again_after(service: Service) -> Non
     assert "cannot be written: File too large" in full.json()["error"]["message"]
     assert client.get("/ready").status_code == 200
     landing = service.workplace.landing.root
-    assert not [each for each in landing.rglob("*") if each.is_file()]
+    assert not [path for path in landing.rglob("*") if path.is_file()]
 
 
 def test_a_ledger_that_fails_is_503_and_not_ready(service: Service) -> None:

@@ -179,7 +179,7 @@ def test_too_many_requests_in_one_packet_leave_no_error_in_the_log(
 
     wire = asyncio.run(answered(), debug=True)
     assert [piece[:12] for piece in wire.pieces] == [b"HTTP/1.1 503"]
-    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_requests_after_the_first_are_limited_too() -> None:

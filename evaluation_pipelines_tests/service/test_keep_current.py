@@ -30,7 +30,7 @@ _PATIENCE_S = 60.0
 
 
 def open_alerts(workplace: Workplace) -> list[str]:
-    return [each.alert.kind for each in AlertStore(workplace.ledger).all() if not each.ended_at]
+    return [row.alert.kind for row in AlertStore(workplace.ledger).all() if not row.ended_at]
 
 
 def test_a_step_reads_builds_and_publishes_and_the_next_one_finds_nothing(
@@ -111,8 +111,8 @@ def shows(service: LiveService, name: str) -> bool:
 
 def keeper(workplace: Workplace) -> int:
     """Return the process that keeps the data current; 0 if there is none."""
-    found = (each for each in holders(workplace.ledger) if each.name == KEEP_CURRENT)
-    return next((each.process_id for each in found), 0)
+    found = (holder for holder in holders(workplace.ledger) if holder.name == KEEP_CURRENT)
+    return next((holder.process_id for holder in found), 0)
 
 
 def parent(process_id: int) -> int:
@@ -143,7 +143,7 @@ def test_kills_of_service_and_child_stop_nothing_for_long(tmp_path: Path) -> Non
         second.wait()
         workplace.land("logs.jsonl", session("sent-next"), "ab")
         more = count()
-        while not any(each.name.startswith(BUILD) for each in holders(workplace.ledger)):
+        while not any(holder.name.startswith(BUILD) for holder in holders(workplace.ledger)):
             # A build may be over before it is seen.
             workplace.land("logs.jsonl", session(f"more-{next(more)}"), "ab")
             time.sleep(0.02)

@@ -226,4 +226,4 @@ def test_a_service_whose_server_is_away_ends_in_good_order(
             comes_back.enter_context(go_away(sa.make_url(server)))
             assert asked(port, "/ready")[0] == 503
         assert "the last events are not sent" in caplog.text
-        assert [each for each in caplog.records if each.name == "uvicorn.error"] == []
+        assert [record for record in caplog.records if record.name == "uvicorn.error"] == []

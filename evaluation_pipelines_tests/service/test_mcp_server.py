@@ -56,10 +56,10 @@ def asked(folder: Path, key: str, questions: list[tuple[str, dict[str, Any]]]) -
 
     async def ask() -> list[Answer]:
         async with Client(program) as client:
-            tools = {each.name: each for each in (await client.list_tools()).tools}
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert tools.keys() == TOOLS
             assert all(
-                each.annotations and each.annotations.read_only_hint for each in tools.values()
+                tool.annotations and tool.annotations.read_only_hint for tool in tools.values()
             )
             answers = []
             for name, given in questions:
@@ -115,7 +115,7 @@ def test_a_reviewer_asks_about_their_organization_and_every_answer_is_fenced(
     )
 
     assert listed.content["found"] == 2
-    assert {each["effective_100"] for each in listed.content["sessions"]} == {90.0}
+    assert {session["effective_100"] for session in listed.content["sessions"]} == {90.0}
     assert (one.content["score"], one.content["texts"]) == (90.0, "included")
     (failed,) = one.content["lost_calls"]["Failed"]
     assert "cat secret-plan.txt" in failed["parameters"]
@@ -142,7 +142,7 @@ def test_a_reviewer_asks_about_their_organization_and_every_answer_is_fenced(
     assert "There is no session b1" in other.content["error"]
     assert unknown.is_error
     every = (listed, one, week, lessons, compared, agent, other, unknown)
-    assert len({each.boundary for each in every}) == len(every)
+    assert len({answer.boundary for answer in every}) == len(every)
 
 
 def test_a_reader_gets_scores_without_text(service: Service) -> None:
@@ -151,8 +151,8 @@ def test_a_reader_gets_scores_without_text(service: Service) -> None:
 
     assert answers[1].content["score"] == 90.0
     assert answers[3].content["failed_calls"][0]["error"] is None
-    for each in answers[:-1]:
-        assert not any(text in each.text for text in ("secret-plan", ORDER, "no such file", ANN))
+    for answer in answers[:-1]:
+        assert not any(text in answer.text for text in ("secret-plan", ORDER, "no such file", ANN))
 
 
 def test_a_session_that_awaits_a_blind_review_shows_no_score(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_session_that_awaits_a_blind_review_shows_no_score(tmp_path: Path) -> 
 
         assert questions.session(A1)["score"] == "awaiting review"
         shown = {
-            (each["organization_id"], each["session_key"]): each["effective_100"]
-            for each in questions.find_sessions()["sessions"]
+            (session["organization_id"], session["session_key"]): session["effective_100"]
+            for session in questions.find_sessions()["sessions"]
         }
         assert shown.pop(("acme", A1)) is None
         assert {*shown.values()} == {90.0}

@@ -62,7 +62,7 @@ def check_all(service: Service, headers: dict[str, str], requests: int) -> list[
         try:
             send()
         except FailureGroup as error:
-            faults += [f"{operation.label}: {each!r}" for each in error.exceptions]
+            faults += [f"{operation.label}: {exception!r}" for exception in error.exceptions]
     return faults
 
 

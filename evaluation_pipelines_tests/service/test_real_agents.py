@@ -77,7 +77,7 @@ def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
     exporter = f'{{otlp-http={{endpoint="{receiver}/v1/logs",protocol="json"}}}}'
     # A model that it does not know gets plain functions as tools.
     options = ("model=scripted", "model_provider=scripted", f"model_providers.scripted={provider}")
-    configured = [f"-c{each}" for each in (*options, f"otel.exporter={exporter}")]
+    configured = [f"-c{option}" for option in (*options, f"otel.exporter={exporter}")]
     command = [
         "codex",
         "exec",
@@ -160,13 +160,13 @@ def roll_out(data: Path, name: str, receiver: str, key: str, home: Path) -> None
     program(data, "agent-config", name.replace("_", "-"), *asked, "--output", str(printed))
     folder = home / HOMES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    for each in printed.iterdir():
-        text = each.read_text()
-        if name == "gemini_cli" and each.suffix == ".json":
+    for path in printed.iterdir():
+        text = path.read_text()
+        if name == "gemini_cli" and path.suffix == ".json":
             settings = json.loads(text)
             settings["security"] = {"auth": {"selectedType": "gemini-api-key"}}
             text = json.dumps(settings)
-        (folder / NAMES.get(each.name, each.name)).write_text(text)
+        (folder / NAMES.get(path.name, path.name)).write_text(text)
 
 
 def without_telemetry(agent: Agent) -> Agent:
@@ -213,7 +213,7 @@ def test_an_agent_reaches_a_score_without_a_collector(
     service.wait()
     with scripted_model() as model:
         session = run(agent, agents, tmp_path / "home", model, f"http://127.0.0.1:{service.port}")
-    (tool,) = [each for each in model.answers if each is not None]
+    (tool,) = [answer for answer in model.answers if answer is not None]
 
     rows = built(service, data, "sessions")["sessions"]
     report = built(service, data, f"tools/{path_of(f'{session}#baseline-1')}")

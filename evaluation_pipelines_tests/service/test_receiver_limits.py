@@ -165,8 +165,8 @@ def test_other_bodies_are_limited_too() -> None:
     def pieces(*contents: bytes) -> list[Message]:
         last = len(contents) - 1
         return [
-            {"type": "http.request", "body": each, "more_body": number < last}
-            for number, each in enumerate(contents)
+            {"type": "http.request", "body": content, "more_body": number < last}
+            for number, content in enumerate(contents)
         ]
 
     assert asyncio.run(received(pieces(b"ab", b"cd"))) == b"abcd"

@@ -62,7 +62,7 @@ def test_the_oldest_questions_are_forgotten(
     known.get(Asked(label="d"), NOW, 0)
     work.may_end.set()
     known.get(Asked(label="d"), NOW, 10)
-    assert [each.label for each in work.asked] == ["a", "c", "d"]
+    assert [asked.label for asked in work.asked] == ["a", "c", "d"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of processes")
@@ -97,10 +97,10 @@ def test_many_who_ask_at_once_keep_no_page_waiting(service: Service, work: Work)
         assert client.get("/api/v1/sessions").status_code == 200
         assert client.get("/models").status_code == 200
         assert time.monotonic() - began < 5
-        assert not any(each.done() for each in waiting)
+        assert not any(future.done() for future in waiting)
         work.fails = True
         work.may_end.set()
-        assert {each.result().status_code for each in waiting} == {400}
+        assert {future.result().status_code for future in waiting} == {400}
     assert len(work.asked) == 1
 
 
@@ -111,10 +111,10 @@ def test_whoever_waits_gets_an_answer_however_much_else_is_asked_for(
     recent._most_known = 1
     with service.client() as client, ThreadPoolExecutor(3) as asking:
         urls = [f"/api/v1/comparison?classification_label={each}" for each in "abc"]
-        waiting = [asking.submit(client.get, each) for each in urls]
+        waiting = [asking.submit(client.get, url) for url in urls]
         while not work.asked:
             time.sleep(0.01)
         time.sleep(0.3)  # enough for all three to wait
         work.fails = True
         work.may_end.set()
-        assert {each.result().status_code for each in waiting} == {400}
+        assert {future.result().status_code for future in waiting} == {400}

@@ -63,7 +63,11 @@ def test_an_evaluation_belongs_to_the_organization_of_its_key(service: Service) 
         reader.get("/v1/reputation/scout", params={"organization": name}).json()
         for name in ("acme", "beta", "default")
     ]
-    assert [(each["eval_count"], each["streak"]) for each in records] == [(1, 1), (1, 0), (0, 0)]
+    assert [(record["eval_count"], record["streak"]) for record in records] == [
+        (1, 1),
+        (1, 0),
+        (0, 0),
+    ]
     ambiguous = reader.get("/v1/reputation/scout")
     assert ambiguous.status_code == 400
     assert ambiguous.json()["error"] == {

@@ -59,7 +59,7 @@ def judging(
 
 @contextmanager
 def of_six(folder: Path) -> Iterator[ScoringService]:
-    lines = (session_with_texts(each) for each in NAMES)
+    lines = (session_with_texts(name) for name in NAMES)
     with open_service(folder, *lines, judge_concurrency=1) as service:
         service.judge.latency_s = 0.3
         yield service
@@ -132,8 +132,8 @@ def test_a_forced_run_that_lets_go_judges_no_session_twice(
         service.client().post(PATH.format("s6"))
         assert len(report.result(60).totals) == 5
         assert service.score("s6#baseline-1").judge_model == "judge-1"
-        for each in NAMES:
-            scores = service.scores.by_session("default", f"{each}#baseline-1")
+        for name in NAMES:
+            scores = service.scores.by_session("default", f"{name}#baseline-1")
             assert [score.judge_model for score in scores].count("judge-2") <= 1
 
 
@@ -313,8 +313,8 @@ def test_several_people_are_served_at_the_same_time_beside_a_run(tmp_path: Path)
         settings = stores.settings.model_copy(update={"judge_max_sessions": 1})
         limited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
         service.judge.latency_s = 1.0
-        for each in NAMES[1:4]:
-            service.client().post(PATH.format(each))
+        for name in NAMES[1:4]:
+            service.client().post(PATH.format(name))
         run = JudgeRun(limited, load_plans(stores, NOW), RunRequest("night"), service.clock)
         report = run.run(stores.lake.partitions(AGENT_SESSIONS))
         assert service.judge.max_in_flight == 4  # one of the run, and three of people

@@ -131,7 +131,7 @@ def test_an_override_counts_in_the_list_at_once(clients: dict[str, TestClient]) 
     newest = get(clients["reader"], "sessions", limit=1)["sessions"][0]
     assert (newest["effective_100"], newest["effective_source"]) == (40, "override")
     found = get(clients["reviewer"], "sessions/a2")
-    assert [each["reason"] for each in found["overrides"]] == ["Not done."]
+    assert [override["reason"] for override in found["overrides"]] == ["Not done."]
     assert "Not done." in str(found["scorecards"])
     assert "Not done." not in str(get(clients["reader"], "sessions/a2"))
     confirmed = clients["reviewer"].post(
@@ -142,7 +142,7 @@ def test_an_override_counts_in_the_list_at_once(clients: dict[str, TestClient]) 
 
 def test_profiles_and_comparison(clients: dict[str, TestClient]) -> None:
     profiles = get(clients["reader"], "profiles")["profiles"]
-    assert ("calls", "file") in {(each["id"], each["origin"]) for each in profiles}
+    assert ("calls", "file") in {(profile["id"], profile["origin"]) for profile in profiles}
     span = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
     (row,) = get(clients["reader"], "comparison", **span)["model_comparison"]
     assert (row["model"], row["runs"]) == ("model-a", 3)
@@ -207,7 +207,7 @@ def test_a_session_id_may_have_slashes(with_slashes: TestClient, example: Exampl
 
     By its key also if the id ends like a route: the key does not.
     """
-    for name in (*(f"{each}#baseline-1" for each in WITH_SLASHES), "a/b"):
+    for name in (*(f"{slash}#baseline-1" for slash in WITH_SLASHES), "a/b"):
         url = example.url.replace(path_of(A1), path_of(name)).replace(path_of(C1), path_of(name))
         response = replace(example, url=url).send(with_slashes)
         is_scoring = "scoring" in example.route

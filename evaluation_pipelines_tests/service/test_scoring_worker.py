@@ -65,7 +65,7 @@ def test_a_request_is_scored_at_once_and_queues_the_tables_of_its_date(tmp_path:
         assert score.score_triggered_by == "local"
         assert client.get(S1).json()["total_score"] == score.total_score
         queue = RebuildQueue(service.workplace.ledger)
-        wait_for(lambda: [each.session_date for each in queue.pending(service.clock())])
+        wait_for(lambda: [date.session_date for date in queue.pending(service.clock())])
 
 
 def test_requests_are_scored_at_the_same_time(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_dagster_scores_instead_if_the_settings_say_so(tmp_path: Path) -> None:
         service.client() as client,
     ):
         assert client.post(S1).status_code == 202
-        begun = {each.name for each in set(threading.enumerate()) - before}
+        begun = {thread.name for thread in set(threading.enumerate()) - before}
         assert "scoring-requests" not in begun
         now, days = service.clock(), service.workplace.lake.partitions(AGENT_SESSIONS)
         found = find_due_in_lake(service.workplace.stores, now, None, lambda _day: True)
         # What the sensor of fresh sessions asks for.
-        assert [each.is_request for each in found.requested().candidates] == [True]
+        assert [candidate.is_request for candidate in found.requested().candidates] == [True]
         assert found.days == set(days)
 
 
@@ -136,7 +136,7 @@ def test_a_stop_hands_back_what_is_not_finished(tmp_path: Path) -> None:
         assert time.monotonic() - began < 5
         released = service.score()
         assert released.status == "pending"
-        assert [each.turn for each in released.turn_log] == ["score-1"]
+        assert [turn.turn for turn in released.turn_log] == ["score-1"]
 
         with worker_of(service):
             score = ended(service)
@@ -172,7 +172,7 @@ def test_a_service_that_has_lost_the_lock_takes_it_again(tmp_path: Path) -> None
 def test_a_request_is_served_by_a_run_that_judges_already(tmp_path: Path) -> None:
     names = ("s1", *(f"other{n}" for n in range(6)))
     with open_service(
-        tmp_path, *(session_with_texts(each) for each in names), judge_concurrency=1
+        tmp_path, *(session_with_texts(name) for name in names), judge_concurrency=1
     ) as service:
         service.judge.latency_s = 0.3
         stores = service.workplace.stores
@@ -194,7 +194,7 @@ def test_a_request_is_served_by_a_run_that_judges_already(tmp_path: Path) -> Non
 def test_a_run_lets_go_for_a_person_who_asks_for_another_judge(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(1, 5)]
     with open_service(
-        tmp_path, *(session_with_texts(each) for each in names), judge_concurrency=1
+        tmp_path, *(session_with_texts(name) for name in names), judge_concurrency=1
     ) as service:
         service.judge.latency_s = 0.2
         stores = service.workplace.stores
@@ -207,8 +207,8 @@ def test_a_run_lets_go_for_a_person_who_asks_for_another_judge(tmp_path: Path) -
             wait_for(lambda: [e for e in all_scores(service, "s4") if e.judge_model == "judge-1"])
             wait_for(
                 lambda: any(
-                    each.total_score is not None and each.judge_model == "judge-1"
-                    for each in all_scores(service, "s4")
+                    score.total_score is not None and score.judge_model == "judge-1"
+                    for score in all_scores(service, "s4")
                 )
             )
             report = judging.result(60)

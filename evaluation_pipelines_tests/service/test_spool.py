@@ -76,10 +76,10 @@ def run(folder: Path, steps: Callable[[Spool], Awaitable[None]]) -> bytes:
 
 def test_what_arrives_together_shares_a_sync(tmp_path: Path, disk: Disk) -> None:
     async def steps(spool: Spool) -> None:
-        await asyncio.gather(*(spool.append(record(b"%d\n" % each)) for each in range(50)))
+        await asyncio.gather(*(spool.append(record(b"%d\n" % index)) for index in range(50)))
 
     written = run(tmp_path, steps)
-    assert sorted(written.split()) == sorted(b"%d" % each for each in range(50))
+    assert sorted(written.split()) == sorted(b"%d" % index for index in range(50))
     assert disk.by_loop == [False]
 
 
@@ -192,7 +192,7 @@ def killed_under_load(folder: Path, round_number: int) -> list[str]:
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_what_was_acknowledged_survives_kills(tmp_path: Path, rounds: int) -> None:
-    acknowledged = [name for each in range(rounds) for name in killed_under_load(tmp_path, each)]
+    acknowledged = [name for index in range(rounds) for name in killed_under_load(tmp_path, index)]
 
     with open_workplace(tmp_path) as workplace:
         report = workplace.ingest()

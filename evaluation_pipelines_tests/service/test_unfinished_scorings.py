@@ -86,7 +86,7 @@ def said(service: ScoringService, program: Program) -> tuple[str, str, str]:
     record = service.client().get(S1).json()["status"]
     page = service.client().get(PAGE).text
     shown = "in_progress" if "The judge is scoring it" in page else "not in progress"
-    (listed,) = [each["status"] for each in program("judge", "list", *JSON).items()]
+    (listed,) = [item["status"] for item in program("judge", "list", *JSON).items()]
     return listed, record, shown
 
 
@@ -327,7 +327,7 @@ def have_waited(service: ScoringService, names: list[str], waits: int) -> bool:
 def waiting(service: ScoringService, names: list[str], waits: int = 1) -> int:
     """Return how many requests have waited so often."""
     scores = [service.score(key(name)) for name in names]
-    return sum(each.is_open and each.waits >= waits for each in scores)
+    return sum(score.is_open and score.waits >= waits for score in scores)
 
 
 def key(name: str) -> str:
@@ -349,7 +349,7 @@ def test_an_unreadable_reply_is_in_the_log(
         with worker_of(service):
             assert ended(service).status == "failed"
             wait_for(lambda: score_id in caplog.text)
-    (said,) = [each.getMessage() for each in caplog.records if score_id in each.getMessage()]
+    (said,) = [record.getMessage() for record in caplog.records if score_id in record.getMessage()]
     assert KEY in said
     assert secret not in said
     shown = said.partition("the judge wrote: ")[2]
@@ -372,7 +372,7 @@ def test_a_stop_tells_listeners_what_becomes_of_a_scoring(tmp_path: Path) -> Non
                     while True:
                         events.append(json.loads(socket.recv(60)))
             process.wait(60)
-        assert [each["type"] for each in events][-1] == "scoring.deferred"
+        assert [event["type"] for event in events][-1] == "scoring.deferred"
         assert "the judge was stopped" in events[-1]["error_message"]
         assert service.score().status == "pending"
 

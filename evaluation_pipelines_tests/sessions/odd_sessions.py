@@ -76,13 +76,15 @@ def _api_request(random: Random, name: str, at: float) -> Record:
         model=random.choice(MODELS),
         cost_usd=random.choice((0.01, 0, -1, 1e40, "free", None)),
         request_id=random.choice((None, None, "r1", "r2")),
-        **{each: random.choice(NUMBERS) for each in tokens},
+        **{token: random.choice(NUMBERS) for token in tokens},
     )
 
 
 def _masque(random: Random, name: str, at: float) -> Record:
     record = claude("x", at, session__id=name, masque__name=random.choice(MASQUES))
-    record["attributes"] = [each for each in record["attributes"] if each["key"] != "event.name"]
+    record["attributes"] = [
+        attribute for attribute in record["attributes"] if attribute["key"] != "event.name"
+    ]
     record["eventName"] = random.choice(("masque.don", "masque.don", "masque.doff"))
     return record
 

@@ -33,7 +33,7 @@ def windows(*composites: float | None, before: int = 1, **columns: object) -> li
     """Rows of windows with these composites, some days before DAY."""
     of_class = {"organization_id": "acme", "task_class": "code"}
     day = {"session_date": DAY - timedelta(days=before)}
-    return [of_class | day | columns | {"composite": each} for each in composites]
+    return [of_class | day | columns | {"composite": composite} for composite in composites]
 
 
 def percentiles(new: list[dict[str, Any]], *others: list[dict[str, Any]]) -> list[float | None]:

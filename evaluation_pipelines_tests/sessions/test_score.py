@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_given_with_its_file_and_place() -> None:
     good = session("s")
     scored = score(good + b"oops\n", b"\xff\n" + good)
     assert keys(scored) == ["s#baseline-1"]
-    assert [(name, each.offset) for name, each in scored.quarantined] == [
+    assert [(name, quarantined_line.offset) for name, quarantined_line in scored.quarantined] == [
         ("logs.jsonl", len(good)),
         ("logs.jsonl", 0),
     ]
@@ -246,7 +246,7 @@ def test_files_score_in_memory_as_their_tables_do(tmp_path: Path, seed: int, rou
     """10,000 sessions in the slow one: in one to four ingests, builds between them or not."""
     random = seeded(seed)
     for number in range(rounds):
-        sessions = [odd_session(random, each) for each in range(SESSIONS_PER_ROUND)]
+        sessions = [odd_session(random, index) for index in range(SESSIONS_PER_ROUND)]
         lines = [each for session in sessions for each in session] + [other_programs()]
         random.shuffle(lines)
         compare(tmp_path / str(number), lines, random)

@@ -92,7 +92,7 @@ def test_repeats_loops_and_corrections_are_those_of_the_calls_that_the_server_sa
         if (report["total_calls"], report["failed_calls"]) != counts:
             continue  # documented: see the golden tests
         expected = reference.report(as_the_server_saw_it(session))
-        found = {each["call"]: each["original"] for each in report["repeats"]}
+        found = {repeat["call"]: repeat["original"] for repeat in report["repeats"]}
         assert found == {number: original for number, (original, _) in expected["repeats"].items()}
         assert listed(report, "loops", "first_call", "last_call") == expected["loops"]
         assert (

@@ -50,7 +50,7 @@ def calibrated(reviews: Reviews, samples: int) -> list[Line]:
 
 
 def lifted(wearers: Wearers, samples: int) -> list[Line]:
-    return [_line("lift", wearers.name, [(_ends(each), _LIFT) for each in lifts(wearers, samples)])]
+    return [_line("lift", wearers.name, [(_ends(lift), _LIFT) for lift in lifts(wearers, samples)])]
 
 
 def _line(figure: str, name: str, values: Iterable[tuple[Ends | None, float | None]]) -> Line:

@@ -115,7 +115,7 @@ class Scenario:
 
     def _spread(self) -> float:
         parts = (self.person_sd, self.by_model_sd, self.run_sd, self.day_sd, self.week_sd)
-        return float(np.sqrt(sum(each**2 for each in parts)))
+        return float(np.sqrt(sum(part**2 for part in parts)))
 
     def pass_rate(self, model: int) -> float | None:
         """Return the true share of runs with 50 points or more; None where it is not simple."""
@@ -281,8 +281,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         for each, both in ((12, 5), (12, 9), (40, 5))
     ),
     *(
-        replace(each, name=f"{each.name}, {what}", **more)
-        for each in _sizes((5, 9))
+        replace(siz, name=f"{siz.name}, {what}", **more)
+        for siz in _sizes((5, 9))
         for what, more in (
             ("Zipf shares", {"zipf": True}),
             ("person-by-model sd 5", {"by_model_sd": 5.0}),

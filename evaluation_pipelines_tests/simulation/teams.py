@@ -149,8 +149,8 @@ def _verdicts(
     outcomes: Sequence[Units], scores: Numbers, known: Codes, look: int
 ) -> list[tuple[bool, str]]:
     tested, primary = list[Prediction](), list[bool]()
-    for number, each in enumerate(outcomes):
-        some = Units(each.people[known], each.strata[known], each.values[known])
+    for number, outcome in enumerate(outcomes):
+        some = Units(outcome.people[known], outcome.strata[known], outcome.values[known])
         tested += predictions(some, scores[known])
         primary += [number == 0 and column < 3 for column in range(scores.shape[1])]
     given = verdicts(tested, primary, look)

@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.simulation.scenarios import (
     Scenario,
 )
 
-BY_NAME = {each.name: each for each in (*SCENARIOS, *MONEY_SCENARIOS)}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *MONEY_SCENARIOS)}
 FEW, MANY = 60, 400
 
 QUICK = (

@@ -25,14 +25,14 @@ def test_calibration_is_not_plainly_wrong() -> None:
     lines = {figure: covered for figure, _, covered, _, _ in calibrated(REVIEWS[1], FEW)}
 
     # Of 40 two are missed, 7 or more in 1 of 300 cases.
-    assert all(each.hits >= FEW - 6 for each in lines.values())
+    assert all(line.hits >= FEW - 6 for line in lines.values())
 
 
 def test_lift_is_not_plainly_wrong_and_not_shown_for_three_people() -> None:
     three, three_apart, five, five_apart, *_ = WEARERS
 
-    assert [lifted(each, 3)[0][3].value for each in (three, three_apart)] == [1, 1]
-    assert all(lifted(each, FEW)[0][2].hits >= FEW - 6 for each in (five, five_apart))
+    assert [lifted(wearers, 3)[0][3].value for wearers in (three, three_apart)] == [1, 1]
+    assert all(lifted(wearers, FEW)[0][2].hits >= FEW - 6 for wearers in (five, five_apart))
 
 
 @pytest.mark.slow

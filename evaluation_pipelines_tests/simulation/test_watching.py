@@ -11,7 +11,7 @@ import pytest
 from evaluation_pipelines_tests.simulation.histories import HISTORIES, History
 from evaluation_pipelines_tests.simulation.watching import watch
 
-BY_NAME = {each.name: each for each in HISTORIES}
+BY_NAME = {history.name: history for history in HISTORIES}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -62,13 +62,13 @@ def watch(kind: History, histories: int, seed: int = 2026) -> Watched:
 
 def alerts(found: Iterable[Look], models: int) -> list[Look]:
     """Return the looks that raise an alert in a report of some models."""
-    return [each for each in found if verdict(each, models) == ALERT]
+    return [look for look in found if verdict(look, models) == ALERT]
 
 
 def _count_quarter(measured: Watched, runs: list[Arm]) -> None:
     kind, crossed = measured.kind, False
-    for each in runs:
-        seen = list(looks(each, kind.nights))
+    for run in runs:
+        seen = list(looks(run, kind.nights))
         crossed |= bool(alerts(seen, kind.models))
         measured.covered.add(
             is_hit=all(

@@ -186,7 +186,7 @@ def test_an_engine_lies_in_the_folder_that_is_named_whatever_its_letters(tmp_pat
     assert embedded_folder(embedded_dsn(folder)) == folder
     with open_clickhouse(embedded_dsn(folder), patience_s=0) as clickhouse:
         clickhouse.run("create table t (x Int64) engine = MergeTree order by x")
-    assert [each.name for each in tmp_path.iterdir()] == [folder.name]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert (folder / "metadata").exists()
 
 

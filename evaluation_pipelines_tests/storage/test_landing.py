@@ -73,7 +73,7 @@ def test_what_looks_like_telemetry_and_is_not_read_is_named(tmp_path: Path) -> N
     (root / "in.jsonl").symlink_to(root / "good.jsonl")
     files, passed_over = landing.list_files()
     assert paths(files) == ["good.jsonl"]
-    assert {each.path: each.reason.partition(":")[0] for each in passed_over} == {
+    assert {file.path: file.reason.partition(":")[0] for file in passed_over} == {
         "gone.jsonl": "cannot be looked at",
         "out.jsonl": "a link that leads outside the folder",
         "pipe.jsonl": "not a regular file",
@@ -98,7 +98,7 @@ def test_other_names_of_telemetry_are_not_read_and_said(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"{}\n")
     files, passed_over = landing.list_files()
     assert paths(files) == ["good.jsonl"]
-    assert [each.path for each in passed_over] == [*NAMES, "x.jsonl.1.gz", "x.jsonl.bz2"]
+    assert [file.path for file in passed_over] == [*NAMES, "x.jsonl.1.gz", "x.jsonl.bz2"]
     ((names, reason),) = summarize_skipped(passed_over)
     assert names == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 5 more"
     assert "rename it" in reason
@@ -111,7 +111,7 @@ def test_a_known_file_is_listed_under_any_name(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl.1").write_bytes(b"2")
     files, passed_over = landing.list_files({(file.device, file.inode)})
     assert paths(files) == ["logs.jsonl.1"]
-    assert [each.path for each in passed_over] == ["other.jsonl.1"]
+    assert [skipped_file.path for skipped_file in passed_over] == ["other.jsonl.1"]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="APFS takes only UTF-8 names")

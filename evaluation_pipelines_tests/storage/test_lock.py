@@ -80,7 +80,7 @@ def test_a_lock_has_one_holder_in_all_threads_and_others_are_free(ledger: Ledger
             ):
                 pass
             assert refused.value.name == "build 2026-06-01"
-        assert [each.name for each in holders(ledger)] == [
+        assert [holder.name for holder in holders(ledger)] == [
             "build 2026-06-01",
             "build 2026-06-02",
             "publish",
@@ -114,19 +114,19 @@ def test_a_process_that_is_killed_holds_nothing_more(url: str, ledger: Ledger) -
             held(ledger, "build 2026-06-01"),
         ):
             pass
-        assert [each.process_id for each in holders(ledger)] == [process.pid]
+        assert [holder.process_id for holder in holders(ledger)] == [process.pid]
         process.send_signal(signal.SIGKILL)
         process.wait()
         # PostgreSQL notices the end of a connection within moments.
         with held(ledger, "build 2026-06-01", timeout_s=5) as hold:
-            assert [each.process_id for each in holders(ledger)] == [os.getpid()]
+            assert [holder.process_id for holder in holders(ledger)] == [os.getpid()]
             Manifest(ledger).switch([PART], datetime.now(UTC), hold)
     assert current(ledger) == ["old.parquet"]
 
 
 def test_who_is_done_is_not_named_any_more(ledger: Ledger) -> None:
     with held(ledger, "publish", "erase"):
-        assert [each.name for each in holders(ledger)] == ["erase", "publish"]
+        assert [holder.name for holder in holders(ledger)] == ["erase", "publish"]
     with writing(ledger.engine) as connection:
         assert connection.execute(sa.select(HOLDERS)).all() == []
 
@@ -148,7 +148,7 @@ def test_ledgers_in_two_schemas_of_a_database_have_locks_of_their_own(url: str) 
             connection.execute(sa.schema.CreateSchema(schema))
     engine.dispose()
     options = [{"options": f"-csearch_path={schema}"} for schema in ("a", "b")]
-    urls = [f"{sa.make_url(url).update_query_dict(each)}" for each in options]
+    urls = [f"{sa.make_url(url).update_query_dict(option)}" for option in options]
     with (
         closing(open_ledger(urls[0])) as a,
         closing(open_ledger(urls[1])) as b,

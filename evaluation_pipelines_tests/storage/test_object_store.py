@@ -50,7 +50,7 @@ def test_an_object_is_read_back_whole_or_in_part_and_deleted(store: ObjectStore)
     assert store.get("a/b=1/one", 3) == b"3456789"
     assert store.get("a/b=1/one", 3, 5) == b"34"
     assert store.get("a/b=1/one", 12, 15) == store.get("a/b=1/one", 4, 4) == b""
-    assert [each.path for each in store.list("a/")] == ["a/b=1/one"]
+    assert [file.path for file in store.list("a/")] == ["a/b=1/one"]
     assert store.exists("a/b=1/one")
     store.delete("a/b=1/one")
     store.delete("a/b=1/one")
@@ -84,7 +84,7 @@ def test_faults_that_pass_are_waited_for(
     proxy.faults.extend([fault, fault])
     assert store.get("a/one") == b"first" * 1000
     proxy.faults.append(fault)
-    assert [each.path for each in store.list("a/")] == ["a/one"]
+    assert [file.path for file in store.list("a/")] == ["a/one"]
     # What an earlier attempt has written is this one's own; what another one wrote is not.
     proxy.faults.append(fault)
     with pytest.raises(FileExistsError):

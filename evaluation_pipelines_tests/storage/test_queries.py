@@ -52,7 +52,7 @@ def written(path: Path, frame: pl.DataFrame) -> Path:
 
 
 def files(*paths: Path) -> StoredFiles:
-    return StoredFiles(LocalStore(Path("/")), [str(each) for each in paths])
+    return StoredFiles(LocalStore(Path("/")), [str(path) for path in paths])
 
 
 def test_a_frame_and_files_are_read_by_their_view_names(

@@ -38,7 +38,7 @@ def test_a_file_is_read_back_whole_or_in_part_and_deleted(store: LocalStore) -> 
     assert store.get("a/b/one") == b"0123456789"
     assert store.get("a/b/one", 3) == b"3456789"
     assert store.get("a/b/one", 3, 5) == b"34"
-    assert [each.path for each in store.list("a/")] == ["a/b/one"]
+    assert [file.path for file in store.list("a/")] == ["a/b/one"]
     store.delete("a/b/one")
     store.delete("a/b/one")
     assert list(store.list("a/")) == []
@@ -60,7 +60,7 @@ def test_a_file_is_replaced_as_a_whole_if_that_is_wanted(store: LocalStore) -> N
         store.put("one", b"second", replaces=True)
         assert opened.read() == b"first"
     assert store.get("one") == b"second"
-    assert [each.name for each in store.root.rglob("*")] == ["one"]
+    assert [path.name for path in store.root.rglob("*")] == ["one"]
 
 
 def test_a_file_is_never_replaced_where_the_file_system_has_no_hard_links(
@@ -119,7 +119,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(
         store.delete(f"{planted}/theirs")
     assert list(store.list(f"{planted}/")) == []
     store.delete_staged(NOW)
-    assert [each.name for each in elsewhere.iterdir()] == ["theirs"]
+    assert [path.name for path in elsewhere.iterdir()] == ["theirs"]
 
 
 def test_a_link_in_the_place_of_a_file_is_not_read(store: LocalStore, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_link_in_the_place_of_a_file_is_not_read(store: LocalStore, tmp_path: 
     (store.root / "a/two").symlink_to(secret)
     with pytest.raises(OSError, match="symbolic links"):
         store.get("a/two")
-    assert [each.path for each in store.list("a/")] == ["a/one"]
+    assert [file.path for file in store.list("a/")] == ["a/one"]
 
 
 def test_the_root_may_be_a_link_that_its_owner_made(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_old_staged_files_are_deleted(store: LocalStore) -> None:
         path.write_bytes(b"half a file")
         os.utime(path, ((NOW - age).timestamp(),) * 2)
     store.delete_staged(NOW - timedelta(hours=1))
-    assert [each.path for each in store.list("_tmp/")] == ["_tmp/young"]
+    assert [file.path for file in store.list("_tmp/")] == ["_tmp/young"]
 
 
 DAY = date(2026, 6, 1)
@@ -173,7 +173,7 @@ def write(workplace: Workplace, name: str) -> str:
 
 
 def paths(workplace: Workplace) -> list[str]:
-    return [each.path for each in workplace.lake.store.list("")]
+    return [file.path for file in workplace.lake.store.list("")]
 
 
 @pytest.mark.parametrize(

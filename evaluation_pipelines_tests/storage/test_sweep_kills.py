@@ -20,7 +20,7 @@ from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
 
 DATES = 8
-TABLES = (*(each.table for each in DAILY_TABLES), AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
+TABLES = (*(table.table for table in DAILY_TABLES), AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [(1, 1), pytest.param(2, 100, marks=pytest.mark.slow)])

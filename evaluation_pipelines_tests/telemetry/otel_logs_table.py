@@ -69,7 +69,7 @@ def exported_rows(line: bytes) -> Iterator[dict[str, Any]]:
     """Yield the rows of one OTLP request; a record without a time has its observed time."""
     requests, defects = decode_line(line)
     assert not defects
-    for resource_logs in (each for one in requests for each in one.resource_logs or ()):
+    for resource_logs in (log for one in requests for log in one.resource_logs or ()):
         resource = resource_logs.resource
         of_resource = _texts(resource and resource.attributes)
         for scope_logs in resource_logs.scope_logs or ():

@@ -29,7 +29,7 @@ def zstd(content: bytes) -> bytes:
 
 def messages(*contents: bytes) -> bytes:
     """Return the collector's form: each message after its length."""
-    return b"".join(struct.pack(">I", len(p := zstd(each))) + p for each in contents)
+    return b"".join(struct.pack(">I", len(p := zstd(content))) + p for content in contents)
 
 
 def read(handle: BinaryIO) -> list[bytes]:
@@ -166,9 +166,9 @@ def test_lines_without_newlines_are_read_in_pieces_within_the_limit() -> None:
     content = b"".join(b'{"n": %d}' % n for n in range(10, 99))  # 89 requests of 9 bytes
     for end in (b"", b"\n"):
         lines = list(Documents(io.BytesIO(content + end), 30, 500).read(0))
-        assert b"".join(each.text for each in lines) == content
-        assert {each.length_bytes for each in lines} == {27, 18}  # 3 * 9; 89 is 29 * 3 + 2
-        assert not any(each.is_overlong for each in lines)
+        assert b"".join(line.text for line in lines) == content
+        assert {line.length_bytes for line in lines} == {27, 18}  # 3 * 9; 89 is 29 * 3 + 2
+        assert not any(line.is_overlong for line in lines)
 
 
 def test_a_document_over_the_limit_is_one_overlong_line() -> None:

@@ -39,7 +39,7 @@ OF_CLINE = "org-7"
 """The organization that Cline's records name."""
 
 KNOWN = {*SHARED_COLUMNS, "event.name", "event.timestamp"}.union(
-    *(each.identifying | each.columns.keys() for each in DIALECTS)
+    *(dialect.identifying | dialect.columns.keys() for dialect in DIALECTS)
 )
 
 FOREIGN = st.dictionaries(
@@ -105,7 +105,7 @@ def test_both_forms_in_one_folder_give_the_sessions_of_one(workplace: Workplace)
     for number, name in enumerate(SENT):
         level = ("resource", "logRecords")[number % 2]
         requests = (with_foreign(each, {"host.name": "edge-1", "pod": 3}) for each in sent(name))
-        dirty = b"\n".join(_with_organization(each, level) for each in requests) + b"\n"
+        dirty = b"\n".join(_with_organization(request, level) for request in requests) + b"\n"
         workplace.land(f"{name}-again.jsonl", dirty)
     workplace.ingest()
     workplace.build()
@@ -120,8 +120,8 @@ def _with_organization(request: bytes, level: str) -> bytes:
     document = json.loads(request)
     for of_resource in document.get("resourceLogs", []):
         records = [each for of in of_resource["scopeLogs"] for each in of.get("logRecords", [])]
-        for each in [of_resource["resource"]] if level == "resource" else records:
-            _insert(each, attributes({"organization.id": OF_CLINE}))
+        for record in [of_resource["resource"]] if level == "resource" else records:
+            _insert(record, attributes({"organization.id": OF_CLINE}))
     return json.dumps(document).encode()
 
 
@@ -143,7 +143,9 @@ FROZEN = {
 def test_the_attributes_that_identify_never_change() -> None:
     """With others, records that are sent again would be other events than those stored before."""
     found = {
-        each.source_cli: hashlib.sha256(" ".join(sorted(each.identifying)).encode()).hexdigest()[:8]
-        for each in DIALECTS
+        dialect.source_cli: hashlib.sha256(
+            " ".join(sorted(dialect.identifying)).encode()
+        ).hexdigest()[:8]
+        for dialect in DIALECTS
     }
     assert {name: found[name] for name in FROZEN} == FROZEN

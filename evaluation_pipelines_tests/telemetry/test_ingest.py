@@ -216,13 +216,13 @@ def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes
     read = workplace.landed().height
     assert 2_000 < read < 6_000
     named = [("logs.jsonl.gz", "its end is missing. The lines before it are read")]
-    assert [(each.path, each.reason) for each in report.skipped] == named
+    assert [(file.path, file.reason) for file in report.skipped] == named
     # It may still be written: named in every run and by status, but no entry of the quarantine.
     again = workplace.ingest()
     assert (again.counts.lines, again.counts.quarantined) == (0, 0)
-    assert [(each.path, each.reason) for each in again.skipped] == named
+    assert [(file.path, file.reason) for file in again.skipped] == named
     _, skipped = ingest_lags(workplace.stores)
-    assert [(each.path, each.reason) for each in skipped] == named
+    assert [(file.path, file.reason) for file in skipped] == named
 
     workplace.land("logs.jsonl.gz", packed[-3_000:], "ab")
     whole = workplace.ingest()
@@ -280,11 +280,11 @@ def test_a_half_line_is_quarantined_when_its_file_no_longer_grows(
     rest(path, seconds)
     report = workplace.ingest()
     assert report.counts.quarantined == quarantined
-    assert [(each.path, each.reason) for each in report.skipped] == [
+    assert [(file.path, file.reason) for file in report.skipped] == [
         (name, f"200 bytes from byte {len(whole)} on: {CUT_OFF}")
     ] * quarantined
     unread, _ = find_unread_files(workplace.stores)
-    assert [has_complete_line(workplace.stores, each) for each in unread] == [False] * (
+    assert [has_complete_line(workplace.stores, file) for file in unread] == [False] * (
         1 - quarantined
     )
     # What is written later is read all the same.

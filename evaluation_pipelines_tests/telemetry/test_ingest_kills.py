@@ -196,7 +196,7 @@ def assert_everything_is_stored_once(
     assert IngestBatches(workplace.ledger).totals() == collector.written
     assert workplace.quarantined()["lines"].sum() == collector.written.quarantined
 
-    days = [each.session_date for each in RebuildQueue(workplace.ledger).all()]
+    days = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
     build = Build(workplace.stores, [AGENT_EVENTS.name], clock=lambda: datetime.now(UTC) + later)
     assert {type(each) for each in build.run(days)} == {DateBuilt}
     landed, events = workplace.landed(), workplace.events()

@@ -176,7 +176,7 @@ def test_an_unwritable_folder_is_a_clear_error_and_the_next_run_continues(
     data: Path, locked: str, complaint: str
 ) -> None:
     folder = data / locked
-    with read_only(folder, *(each for each in folder.glob("session_date=*"))):
+    with read_only(folder, *(path for path in folder.glob("session_date=*"))):
         ended = program_without_rights(data, "ingest")
     assert ended.code == 1
     assert re.fullmatch(f"{complaint}.*\n", ended.err), ended.err

@@ -150,7 +150,7 @@ def test_two_ingests_at_once_read_every_line_once(tmp_path: Path) -> None:
         read = Ingest(first.stores, lambda: NOW).run(CallbackProgress(more))
         waiting.join()
         assert (read.counts.events, read.busy) == (20, None)
-        assert [(each.counts.events, each.busy) for each in reports] == [(10, None)]
+        assert [(report.counts.events, report.busy) for report in reports] == [(10, None)]
         assert sorted(landed(first)) == list(range(10, 40))
 
 

@@ -76,7 +76,7 @@ def test_a_bucket_has_the_same_rows_as_a_folder(
         for key, content in files.items():
             local.land(key, content)
             bucket.put(key, content)
-        read = [each.ingest() for each in (local, remote)]
+        read = [workplace.ingest() for workplace in (local, remote)]
         assert read[0].counts == read[1].counts
         assert (read[1].files, read[1].counts.quarantined, read[1].skipped) == (5, 1, [])
         assert [type(each) for each in local.build()] == [type(each) for each in remote.build()]
@@ -195,9 +195,9 @@ def test_an_incomplete_end_is_said_and_is_not_waited_for(bucket: Bucket, remote:
         (f"{bucket.url}/short.json", "it ends within a line: its last 18 bytes are not read"),
     ]
     for _ in range(2):
-        skipped = [(each.path, each.reason) for each in remote.ingest().skipped]
+        skipped = [(file.path, file.reason) for file in remote.ingest().skipped]
         assert sorted(skipped) == said
-    assert [each.unread_bytes for each in ingest_lags(remote.stores)[0]] == [0, 0]
+    assert [lag.unread_bytes for lag in ingest_lags(remote.stores)[0]] == [0, 0]
     assert set(remote.landed()["session_id"]) == {"s1"}
 
 
@@ -316,12 +316,12 @@ def test_other_keys_are_passed_over_or_said(remote: Workplace, bucket: Bucket) -
     bucket.put("signals/deep/s.jsonl", b"{}")
     report = remote.ingest()
     assert report.counts.quarantined == 0
-    assert [each.path for each in report.skipped] == [f"{bucket.url}/logs.ndjson"]
-    assert [each.path for each in remote.landing.list_files()[0]] == [
+    assert [file.path for file in report.skipped] == [f"{bucket.url}/logs.ndjson"]
+    assert [file.path for file in remote.landing.list_files()[0]] == [
         "a b#c\u00e4%41.jsonl",
         "folder.jsonl",
     ]
-    assert [each.path for each in remote.landing.list_said("signals")[1]] == [
+    assert [file.path for file in remote.landing.list_said("signals")[1]] == [
         f"{bucket.url}/signals/deep/s.jsonl"
     ]
     bucket.put_raw("a//b.jsonl", FIRST)

@@ -37,7 +37,7 @@ def without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def prefixed(*messages: bytes) -> bytes:
     """Return messages, each after its length."""
-    return b"".join(len(each).to_bytes(4) + each for each in messages)
+    return b"".join(len(message).to_bytes(4) + message for message in messages)
 
 
 def zstd(content: bytes) -> bytes:
@@ -58,7 +58,7 @@ def events(workplace: Workplace) -> pl.DataFrame:
 def test_captured_telemetry_gives_the_same_events_in_protobuf_as_in_json(capture: Path) -> None:
     lines = capture.read_bytes().splitlines()
     same = read(*lines)
-    found = read(*(request_json(in_protobuf(json.loads(each))) for each in lines))
+    found = read(*(request_json(in_protobuf(json.loads(line))) for line in lines))
     assert found.counts.lines == len(lines) > 0
     assert found.events.drop(PLACE).equals(same.events.drop(PLACE))
     assert found.names == same.names
@@ -73,7 +73,7 @@ def test_a_file_of_messages_is_read_while_it_grows_each_message_once(
         workplace.land("received.pb", whole[at : at + 97], "ab")
         workplace.ingest()
     assert workplace.ingest().counts.lines == 0
-    attributes = [json.loads(each)["n"] for each in workplace.landed()["attributes"]]
+    attributes = [json.loads(attribute)["n"] for attribute in workplace.landed()["attributes"]]
     assert sorted(attributes) == [0, 1, 2]
     assert workplace.quarantined().is_empty()
 

@@ -63,7 +63,7 @@ def test_a_table_with_other_columns(
     complaint: str,
 ) -> None:
     statement = CREATE.format(name="otel_logs").replace(before, after)
-    indexes = [each for each in statement.splitlines() if "INDEX" in each]
+    indexes = [line for line in statement.splitlines() if "INDEX" in line]
     for index in indexes:
         statement = statement.replace(index, "")
     statement = statement.replace("EventName String CODEC(ZSTD(1)),", "EventName String")

@@ -151,7 +151,7 @@ def test_a_record_without_a_time_is_found_by_its_timestamp(
 
 def test_many_rows_become_several_files(clickhouse: ClickHouse, workplace: Workplace) -> None:
     records = [claude("user_prompt", second, prompt=f"{second}") for second in range(250)]
-    export(clickhouse, [line(each) for each in records[::-1]])
+    export(clickhouse, [line(record) for record in records[::-1]])
     report = read(workplace, rows_per_file=120)
     # Four minutes of 60 rows and one of 10: two files of two minutes, and one.
     assert (report.rows, report.files) == (250, 3)
@@ -274,8 +274,8 @@ def test_a_time_before_1970_does_not_stop_the_read(
     clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
     stamps = ("0001-01-01T00:00:00Z", "1969-12-31T23:59:30Z")
-    records = [claude("user_prompt", prompt=each, event__timestamp=each) for each in stamps]
-    export(clickhouse, [line({**each, "timeUnixNano": "0"}) for each in records])
+    records = [claude("user_prompt", prompt=stamp, event__timestamp=stamp) for stamp in stamps]
+    export(clickhouse, [line({**record, "timeUnixNano": "0"}) for record in records])
     assert read(workplace).rows == 2
     assert read(workplace).rows == 0
 

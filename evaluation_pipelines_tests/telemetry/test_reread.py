@@ -67,7 +67,9 @@ def test_a_damaged_part_has_the_same_rows_again(landed: Workplace, table: Table,
     assert (result.part, result.why_not) == (old[0], None)
     assert result.damage.startswith(str(root_of(landed.lake) / old[0].path))
     assert landed.landed().sort("event_id").equals(before.sort("event_id"))
-    assert [each.session_date for each in RebuildQueue(landed.ledger).pending(NOW)] == [FIRST]
+    assert [
+        queued_date.session_date for queued_date in RebuildQueue(landed.ledger).pending(NOW)
+    ] == [FIRST]
     landed.build()
     assert landed.events().height == before.height
     assert reread(landed) == []

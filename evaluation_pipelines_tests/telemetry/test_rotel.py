@@ -122,7 +122,7 @@ def test_what_a_collector_writes_is_what_agents_sent(
         rows.ingest()
         files.ingest()
         events, wanted = (
-            each.landed().unique("event_id").sort("event_id") for each in (rows, files)
+            workplace.landed().unique("event_id").sort("event_id") for workplace in (rows, files)
         )
     # Seven stream events of Codex equal another one of their request, which rows do not tell.
     assert wanted.height == events.height + 7

@@ -162,7 +162,7 @@ def test_work_moves_to_the_date_of_a_parent_that_is_named_late(workplace: Workpl
     sessions = workplace.sessions().select("session_id", "session_date", "is_subagent", *counts)
     assert sessions.rows() == [("root-1", DAY, False, 1, 2, 2)]
     days = [date(2026, 6, 1), date(2026, 6, 2)]
-    assert all(each.is_balanced for each in books_of(workplace.stores, days, NOW).values())
+    assert all(book.is_balanced for book in books_of(workplace.stores, days, NOW).values())
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ FORKS = {
     "codex/0.104.0": ("01a226bf-1ea0-7803-9c43-d190b1f12c9d", 1),
     "codex/0.171.0": ("01a226be-cc10-7692-bc17-969f660a672f", 1),
 }
-HOMES = {each.source_cli: each.home for each in PROGRAMS}
+HOMES = {transcript_program.source_cli: transcript_program.home for transcript_program in PROGRAMS}
 
 
 @pytest.fixture(autouse=True)
@@ -188,8 +188,8 @@ def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, cap
     read(workplace)
     workplace.build()
     events = repr([workplace.landed().to_dicts(), workplace.sessions().to_dicts()])
-    files = [each.read_bytes() for each in (tmp_path / "data").rglob("*") if each.is_file()]
-    assert not [each for each in (*files, events.encode()) if b"/home/" in each]
+    files = [path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert not [file for file in (*files, events.encode()) if b"/home/" in file]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_only_figures_are_stored(workplace: Workplace) -> None:
     read(workplace)
     landed = workplace.landed()
     assert landed["content"].null_count() == landed["tool_parameters"].null_count() == landed.height
-    stored = b"".join(each.read_bytes() for each in workplace.landing.root.rglob("*.jsonl"))
+    stored = b"".join(path.read_bytes() for path in workplace.landing.root.rglob("*.jsonl"))
     for text in (b"FULL please work", b"look around", b"zebra", b"gamma", b"notes.txt", b"broken"):
         assert text not in stored
 
@@ -222,9 +222,9 @@ def test_texts_are_stored_on_request(tmp_path: Path) -> None:
         read(with_texts)
         calls = with_texts.landed().filter(event_name="tool_result", tool_name="Bash")
         prompts = with_texts.landed().filter(event_name="user_prompt")["content"]
-        stored = [each.read_bytes() for each in with_texts.landing.root.rglob("*.jsonl")]
+        stored = [path.read_bytes() for path in with_texts.landing.root.rglob("*.jsonl")]
     assert any(b'{"key":"cwd","value":{"stringValue":"/home/ada/shop"}}' in each for each in stored)
-    assert [json.loads(each)["command"] for each in calls["tool_parameters"]] == [
+    assert [json.loads(parameter)["command"] for parameter in calls["tool_parameters"]] == [
         "ls -la",
         "echo broken >&2; exit 3",
         "grep zebra notes.txt",
@@ -251,7 +251,7 @@ def test_lines_that_cannot_be_read_are_named(workplace: Workplace) -> None:
         each for each in attention(gather(workplace.stores, NOW)) if each.kind == "transcripts"
     ]
     assert item.seen == "2 lines of transcripts of unknown kinds"
-    assert [str(each) for each in item.parts] == [
+    assert [str(part) for part in item.parts] == [
         "claude_code of unknown version: 100% known",
         "claude_code 2.1.150: 100% known",
         "claude_code 9.9.9: 0% known",
@@ -276,7 +276,7 @@ def test_links_and_files_of_others_are_passed_over(workplace: Workplace, tmp_pat
     report = read(workplace).transcripts
     assert report is not None
     assert report.files == 3
-    reasons = {Path(each.path).name: each.reason for each in report.skipped}
+    reasons = {Path(file.path).name: file.reason for file in report.skipped}
     no_file = "a link, or not a regular file"
     assert reasons == {
         "link.jsonl": no_file,

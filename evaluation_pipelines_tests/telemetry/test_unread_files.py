@@ -50,7 +50,7 @@ def test_the_oldest_telemetry_comes_first_whatever_the_names(workplace: Workplac
     workplace.land("a.jsonl", SECOND)
     workplace.land("b.jsonl", FIRST)
 
-    assert [each.file.path for each in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
+    assert [file.file.path for file in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
 
 
 def test_since_when_a_growing_file_waits_is_told_by_its_first_unread_record(
@@ -75,7 +75,7 @@ def test_a_file_without_any_time_counts_from_its_last_change(workplace: Workplac
     os.utime(path, (1_000, 1_000))  # seconds since 1970: before the other one
     workplace.land("b.jsonl", FIRST)
 
-    assert [each.first_time_ns for each in find_all(workplace)] == [
+    assert [file.first_time_ns for file in find_all(workplace)] == [
         1_000 * 1_000_000_000,
         1_780_315_200 * 1_000_000_000,
     ]
@@ -96,7 +96,7 @@ def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
     assert read() == 1
     assert read() == 0
     assert find_all(workplace) == []
-    assert [each.unread_bytes for each in ingest_lags(workplace.stores)[0]] == [0]
+    assert [lag.unread_bytes for lag in ingest_lags(workplace.stores)[0]] == [0]
     workplace.land("logs.jsonl", FIRST, "ab")
     (unread_file,) = find_all(workplace)
     assert (unread_file.position, unread_file.generation) == (len(SECOND), 2)
@@ -235,4 +235,4 @@ def test_a_file_that_was_moved_has_no_complete_line_until_it_is_listed_again(
     path.rename(path.with_name("backup.jsonl"))
 
     assert not has_complete_line(workplace.stores, unread_file)
-    assert [each.file.path for each in find_all(workplace)] == ["backup.jsonl"]
+    assert [file.file.path for file in find_all(workplace)] == ["backup.jsonl"]

@@ -116,7 +116,7 @@ def _variants(tool: str) -> tuple[Call, ...]:
 
 def _call(tool: str, path: str) -> Call:
     arguments = escaped(_arguments(tool, path))
-    details = "".join(f",{each}" for each in _details(tool, path))
+    details = "".join(f",{detail}" for detail in _details(tool, path))
     error = text("error", escaped(_ERRORS.get(tool, "The call timed out.")))
     return Call(
         tool=tool,

@@ -37,10 +37,10 @@ def write_outcomes(landing_dir: Path, *, seed: int, end: date) -> None:
     """Write the outcomes of the sessions in ``demo/`` that are known before ``end``."""
     known_until = datetime.combine(end, time(), UTC)
     lines = [
-        json.dumps({"organization": work.organization, "session_id": session, **each})
+        json.dumps({"organization": work.organization, "session_id": session, **outcome})
         for session, work in sorted(work_of(landing_dir / "demo").items())
         if work.calls
-        for each in (
+        for outcome in (
             *_outcomes(Random(f"{seed} {session}"), work, known_until),  # noqa: S311
             *_ticket(Random(f"{seed} ticket {session}"), work, known_until),  # noqa: S311
         )
@@ -101,9 +101,9 @@ def work_of(folder: Path) -> dict[str, Work]:
 def _values(record: dict[str, Any]) -> dict[str, str]:
     try:
         return {
-            each["key"]: each["value"]["stringValue"]
-            for each in record["attributes"]
-            if "stringValue" in each["value"]
+            attribute["key"]: attribute["value"]["stringValue"]
+            for attribute in record["attributes"]
+            if "stringValue" in attribute["value"]
         }
     except (KeyError, TypeError):  # broken on purpose
         return {}

@@ -197,7 +197,9 @@ class CopilotWording(Wording):
         }
         name = "gen_ai.client.inference.operation.details"
         record = self._record(name, time_ms, **usage)
-        unnamed = [each for each in record["attributes"] if each["key"] != "event.name"]
+        unnamed = [
+            attribute for attribute in record["attributes"] if attribute["key"] != "event.name"
+        ]
         return [record | {"eventName": name, "attributes": unnamed}]
 
     def call(self, time_ms: int, number: int, duration_ms: int, *, fails: bool) -> list[Record]:

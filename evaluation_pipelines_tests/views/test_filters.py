@@ -15,7 +15,7 @@ ROWS = pl.DataFrame(
     {
         "organization_id": ["acme", "acme", "beta", "beta"],
         "session_key": ["d", "c", "b", "a"],
-        "session_date": [each.date() for each in LATEST],
+        "session_date": [moment.date() for moment in LATEST],
         "started_at": pl.Series(LATEST, dtype=pl.Datetime("us", "UTC")),
         "judge_total": [80.0, None, 90.0, None],
         "judge_badge": ["80 green", "Failed", "90 green", "Scoring"],

@@ -108,7 +108,7 @@ def test_scores_are_withheld_from_whoever_may_review_a_session(workplace: Workpl
     judge(workplace, 43)
     every, waiting = Sessions(workplace.stores), frozenset({("default", ONE)})
     shown = row_of(with_details(workplace.stores, every.rows(waiting)))
-    blind = {each.name for each in SESSIONS.columns if each.blind}
+    blind = {column.name for column in SESSIONS.columns if column.blind}
     assert blind >= {"effective_100", "composite", "percentile_in_class", "judge_total", "why"}
     assert {name: shown[name] for name in blind} == dict.fromkeys(blind)
     assert (shown["awaits_review"], shown[IS_SCORED], shown["cost_usd"]) == (True, True, None)
@@ -137,4 +137,4 @@ def test_a_session_ends_by_silence_while_nothing_is_built(workplace: Workplace) 
     every, (ended_at,) = Sessions(workplace.stores), workplace.sessions()["ended_at"]
     idle = timedelta(minutes=workplace.settings.session_idle_minutes)
     times = [ended_at + idle + timedelta(seconds=each) for each in (0, 1)]
-    assert [row_of(every.rows(now=each))["has_ended"] for each in times] == [False, True]
+    assert [row_of(every.rows(now=time))["has_ended"] for time in times] == [False, True]

@@ -308,10 +308,10 @@ def assert_published(workplace: Workplace, table: Table, ours: Rows) -> None:
         database.execute("set TimeZone = 'UTC'")
         rows = database.table(table.name).pl().iter_rows(named=True)
         published = by_key(rows, table.key)
-    changes = {each.name for each in table.columns if each.blind and table is not SESSIONS}
+    changes = {column.name for column in table.columns if column.blind and table is not SESSIONS}
     for key, row in ours.items():
         names = row.keys() - changes - {WAITS}
-        assert {each: published[key][each] for each in names} == {each: row[each] for each in names}
+        assert {name: published[key][name] for name in names} == {name: row[name] for name in names}
 
 
 def assert_file(text: str, ours: Rows, key: tuple[str, ...]) -> None:
@@ -384,8 +384,8 @@ def test_people_and_programs_see_the_same_agents(everywhere: Program) -> None:
         for row in rows:
             record = reader.get(f"/v1/reputation/{row['agent_id']}?organization={row[OWNER]}")
             names = record.json().keys() - {"updated_at", "progress"}
-            assert {each: record.json()[each] for each in names} == {
-                each: row[each] for each in names
+            assert {name: record.json()[name] for name in names} == {
+                name: row[name] for name in names
             }
     # 400 * 50/51 + 250 * (1 - 40/100) + 200 + 150 * 51/500 = 392.2 + 150 + 200 + 15.3 = 757.5
     assert (rows[0]["agent_id"], rows[0]["score"]) == ("scout", 757)

@@ -33,7 +33,11 @@ _ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 _TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true"
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS, _PARAMETERS = (
-    {each.source_cli: switch for each in DIALECTS if (switch := getattr(each, name)) is not None}
+    {
+        dialect.source_cli: switch
+        for dialect in DIALECTS
+        if (switch := getattr(dialect, name)) is not None
+    }
     for name in ("prompts_switch", "parameters_switch")
 )
 
@@ -169,7 +173,9 @@ def arrivals(
     scopes = events.select("agent_id", pl.col("span_scope").alias("scope")).drop_nulls().unique()
     found = []
     for program in of_events["source_cli"].drop_nulls().unique().sort():
-        counts, sessions_of = (each.filter(source_cli=program) for each in (of_events, of_sessions))
+        counts, sessions_of = (
+            frame.filter(source_cli=program) for frame in (of_events, of_sessions)
+        )
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
             *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),

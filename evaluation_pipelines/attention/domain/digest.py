@@ -173,8 +173,8 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
 def _merged(now: pl.DataFrame, before: pl.DataFrame) -> list[str]:
     """Return how many sessions were merged, if known of any."""
     this, former = (
-        f"{whole(int(each['merged'].sum()))} of {whole(each['merged'].count())}"
-        for each in (now, before)
+        f"{whole(int(frame['merged'].sum()))} of {whole(frame['merged'].count())}"
+        for frame in (now, before)
     )
     if not now["merged"].count():
         return []
@@ -223,5 +223,5 @@ def _cost(rows: pl.DataFrame) -> str:
 
 def digest_message(digest: Digest) -> Alert:
     """Return a digest as a message; every line of it is plain text."""
-    lines = [sanitize(each) for each in digest.text().splitlines()[1:]]
+    lines = [sanitize(line) for line in digest.text().splitlines()[1:]]
     return Alert(DIGEST, f"{digest.first}..{digest.last}", digest.title, "\n".join(lines).strip())

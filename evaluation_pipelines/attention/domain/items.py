@@ -169,13 +169,13 @@ def attention(facts: Facts) -> list[Item]:
 
 def needing(items: Sequence[Item]) -> list[Item]:
     """Return the items that need attention."""
-    return [each for each in items if each.state is not State.OK]
+    return [item for item in items if item.state is not State.OK]
 
 
 def worst(items: Sequence[Item]) -> State:
     """Return the worst state of some items; a task is not a fault."""
-    states = {each.state for each in items}
-    return next((each for each in (State.FAILED, State.WARNING) if each in states), State.OK)
+    states = {item.state for item in items}
+    return next((state for state in (State.FAILED, State.WARNING) if state in states), State.OK)
 
 
 def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
@@ -190,7 +190,10 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
         DAMAGED: {each: _damaged(each) for each in damage},
         REGRESSION: None
         if facts.regressions is None
-        else {regression_cause(each): _regression(facts, each) for each in facts.regressions},
+        else {
+            regression_cause(regression): _regression(facts, regression)
+            for regression in facts.regressions
+        },
         RISE: None
         if facts.rises is None
         else {_rise_cause(each): rise(each) for each in facts.rises},
@@ -199,7 +202,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
 
 def alert_of(cause: str, item: Item) -> Alert:
     """Return an item as an alert: the same words, as plain text for a chat program."""
-    text = "\n".join(sanitize(each, _LONGEST_LINE) for each in item.lines)
+    text = "\n".join(sanitize(line, _LONGEST_LINE) for line in item.lines)
     return Alert(item.kind, cause, sanitize(item.seen, _LONGEST_TITLE), text)
 
 
@@ -232,11 +235,11 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         )
         yield Item("nothing", "telemetry", State.FAILED, seen, remedy, command)
     silent = {name for name, _ in facts.silent or ()}
-    for each in examined.arrivals:
-        if each.program not in silent:
-            seen = f"{each.program}: {each.events_per_day:.0f} events a day, last event "
-            seen += age(each.last_event, facts.now) or "now"
-            seen += _off_list_price(examined.costs.get(each.program, CostCheck()))
+    for arrival in examined.arrivals:
+        if arrival.program not in silent:
+            seen = f"{arrival.program}: {arrival.events_per_day:.0f} events a day, last event "
+            seen += age(arrival.last_event, facts.now) or "now"
+            seen += _off_list_price(examined.costs.get(arrival.program, CostCheck()))
             yield Item("arriving", "telemetry", State.OK, seen)
     if gaps := [(each.program, gap) for each in examined.arrivals for gap in each.gaps]:
         parts = [
@@ -362,7 +365,7 @@ def _session(row: Mapping[str, Any]) -> Part:
     """Return a session: the key first, since the terminal asks for it."""
     when, names = f"{row['started_at']:%m-%d %H:%M}", (row["agent_id"], row["model"])
     failed = ", failed" if row["status"] == "failed" else ""
-    about = ", ".join(each or "unknown" for each in names)
+    about = ", ".join(name or "unknown" for name in names)
     return Part(
         row["session_key"],
         f"score {points(row['effective_100'])}{failed} ({when}, {about})",
@@ -372,12 +375,12 @@ def _session(row: Mapping[str, Any]) -> Part:
 
 def _alerts(facts: Facts) -> Iterator[Item]:
     """Yield what runs reported and is still open, newest first."""
-    for each in reversed(facts.alerts):
-        if each.alert.kind == QUALITY_RISKS:
-            if each.alert_id in facts.risks and not facts.risks[each.alert_id].rows.is_empty():
-                yield _risks(each, facts.risks[each.alert_id])
-        elif each.alert.kind not in SENT:
-            yield _reported(facts, each)
+    for alert in reversed(facts.alerts):
+        if alert.alert.kind == QUALITY_RISKS:
+            if alert.alert_id in facts.risks and not facts.risks[alert.alert_id].rows.is_empty():
+                yield _risks(alert, facts.risks[alert.alert_id])
+        elif alert.alert.kind not in SENT:
+            yield _reported(facts, alert)
 
 
 def _risks(raised: RaisedAlert, found: Risks) -> Item:
@@ -426,7 +429,7 @@ def _spent_page(period: str, spender: str, name: str, *owner: str) -> Page:
 
 
 def _clock(now: datetime, arrivals: Sequence[Arrival]) -> Item:
-    newest = max((each.last_event for each in arrivals), default=now)
+    newest = max((arrival.last_event for arrival in arrivals), default=now)
     seen = f"It is {now:%Y-%m-%d %H:%M:%S} UTC here"
     if newest - now <= _CLOCK_TOLERANCE:
         return Item("clock", "clock", State.OK, seen)

@@ -127,10 +127,10 @@ def days_of(period: str) -> tuple[date, date]:
 def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
     """Report sessions whose effective score is a risk; ``risks`` are payloads of their events."""
     shown = [
-        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {each['effective_100']:.0f} of 100 "
-        f"({_SOURCES.get(source := each['effective_source'], source)}, "
-        f"model {_name(each['model'])}, label {_name(each['classification_label'])})"
-        for each in risks[:LISTED]
+        f"{sanitize(risk['session_key'], _LONGEST_KEY)}: {risk['effective_100']:.0f} of 100 "
+        f"({_SOURCES.get(source := risk['effective_source'], source)}, "
+        f"model {_name(risk['model'])}, label {_name(risk['classification_label'])})"
+        for risk in risks[:LISTED]
     ]
     if len(risks) > LISTED:
         shown.append(f"and {len(risks) - LISTED} more")
@@ -149,7 +149,7 @@ def without_sessions(text: str, sessions: Collection[SessionKey]) -> str:
     """Return the text of an alert without the lines about some sessions, and say how many."""
     names = tuple(f"{sanitize(key, _LONGEST_KEY)}:" for _, key in sessions)
     lines = text.splitlines()
-    shown = [each for each in lines if not each.startswith(names)]
+    shown = [line for line in lines if not line.startswith(names)]
     hidden = len(lines) - len(shown)
     return "\n".join([*shown, *([f"{hidden} more: awaiting review"] if hidden else [])])
 
@@ -163,7 +163,7 @@ def regression_cause(row: Mapping[str, Any]) -> str:
 
 def failed_run_alert(job: str, steps: Sequence[str], run_id: str, reason: str, day: date) -> Alert:
     """Report a failed run; the same steps of a job are reported once a day."""
-    where = ", ".join(sanitize(each, 60) for each in steps[:LISTED]) or "none started"
+    where = ", ".join(sanitize(step, 60) for step in steps[:LISTED]) or "none started"
     return Alert(
         FAILED_RUN,
         f"{job} / {', '.join(steps)} / {day}",
@@ -197,14 +197,14 @@ def spending_alert(
         sessions: Their sessions with ``cost_usd`` and the number of requests whose cost is
             ``unknown``, the dearest first.
     """
-    spent = usd(sum(each["cost_usd"] for each in sessions))
-    unknown = sum(each["unknown"] for each in sessions)
+    spent = usd(sum(session["cost_usd"] for session in sessions))
+    unknown = sum(session["unknown"] for session in sessions)
     if unknown:
         spent = f"at least {spent}"
     shown = [
-        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {usd(each['cost_usd'])} "
-        f"(model {_name(each['model'])})"
-        for each in sessions[:LISTED]
+        f"{sanitize(session['session_key'], _LONGEST_KEY)}: {usd(session['cost_usd'])} "
+        f"(model {_name(session['model'])})"
+        for session in sessions[:LISTED]
     ]
     if len(sessions) > LISTED:
         shown.append(f"and {len(sessions) - LISTED} more")

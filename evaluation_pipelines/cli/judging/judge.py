@@ -160,15 +160,15 @@ def _chosen(
 ) -> list[Change]:
     """Return the change with an id, or all recent ones that can be measured and are not yet."""
     if change_id is not None:
-        found = [each for each in history.changes if each.change_id == change_id]
+        found = [change for change in history.changes if change.change_id == change_id]
         if not found:
             raise typer.BadParameter(f"there is no change {one_line(change_id)}: judge changes")
         return found[:1]
-    recent = [each for each in history.changes if each.is_recent(now.date())]
+    recent = [change for change in history.changes if change.is_recent(now.date())]
     open_ones = [
-        each
-        for each in {each.change_id: each for each in reversed(recent)}.values()
-        if measure(stores, history, each, now).row["state"] in {"not drawn", "incomplete"}
+        change
+        for change in {each.change_id: each for each in reversed(recent)}.values()
+        if measure(stores, history, change, now).row["state"] in {"not drawn", "incomplete"}
     ]
     if not open_ones:
         print_line("No recent change of a judge waits for anchors: judge changes shows all.")
@@ -201,9 +201,9 @@ def _print(changes: list[JudgeChange]) -> None:
         print_line(NO_CHANGE)
         return
     print_table("Changes of judges, the newest first", _COLUMNS, map(_row, changes), essential=6)
-    for each in changes:
-        print_line(f"\n{one_line(title(each.change))}")
-        for sentence in (headline(each.row), *sentences(each)):
+    for change in changes:
+        print_line(f"\n{one_line(title(change.change))}")
+        for sentence in (headline(change.row), *sentences(change)):
             print_line(f"  {one_line(sentence)}")
 
 
@@ -356,7 +356,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     run_request = RunRequest(by or getpass.getuser(), extra, max_sessions, max_cost_usd)
     others = (dates, profile, model, samples, sample_rate, max_sessions, max_cost_usd)
     if collect:
-        if extra != ExtraDue() or any(each is not None for each in others):
+        if extra != ExtraDue() or any(other is not None for other in others):
             raise typer.BadParameter("--collect goes only with --by and --format")
         _collect(run_request.triggered_by, form)
         return

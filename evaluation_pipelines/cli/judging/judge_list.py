@@ -80,7 +80,7 @@ def _print_missing_tools(found: MissingToolCounts, limit: int) -> None:
                 *(row["tool"], row["sessions"], row["asked_sessions"], row["mentions"]),
                 *(row["last_date"], ", ".join(row["masques"]), ", ".join(row["agent_models"])),
                 row["organization_id"],
-                next((each["rationale"] for each in row["examples"]), None),
+                next((example["rationale"] for example in row["examples"]), None),
             )
             for row in shown.iter_rows(named=True)
         ]
@@ -215,17 +215,17 @@ def _check_options(
 
 def _chosen_scores(stores: Stores, chosen: _Choice, which: SessionFilter) -> list[Score]:
     scorings = _scorings(stores, which, every=chosen.every)
-    return [each for each in scorings if chosen.has(each)]
+    return [scoring for scoring in scorings if chosen.has(scoring)]
 
 
 def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputFormat) -> None:
     """List what happened to judgments, oldest first: started, progress, completed, failed."""
     score_ids = None
     if not which.is_empty:
-        score_ids = [each.score_id for each in _scorings(stores, which, every=True)]
+        score_ids = [scoring.score_id for scoring in _scorings(stores, which, every=True)]
     events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
     waiting = {key for _, key in waiting_of(stores)}
-    records = [{name: getattr(each, name) for name in _EVENT_NAMES} for each in events]
+    records = [{name: getattr(event, name) for name in _EVENT_NAMES} for event in events]
     if form is not OutputFormat.TABLE:
         write_rows(records, form, _EVENT_NAMES)
     elif not events:
@@ -233,11 +233,11 @@ def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputF
     else:
         rows = [
             (
-                *(time_of(each.timestamp_us), each.type, each.session_key),
-                _what(each, is_withheld=each.session_key in waiting),
-                each.event_id,
+                *(time_of(event.timestamp_us), event.type, event.session_key),
+                _what(event, is_withheld=event.session_key in waiting),
+                event.event_id,
             )
-            for each in events
+            for event in events
         ]
         print_table("Judgment events", _EVENT_COLUMNS, rows, 4)
 
@@ -258,8 +258,8 @@ def _scorings(stores: Stores, which: SessionFilter, *, every: bool) -> list[Scor
     since, until = which.dates or (None, None)
     found = ScoreStore(stores.ledger).listed(since, until)
     if not every:
-        newest = {(*_key(each), each.judge_profile_id): each.score_id for each in found}
-        found = [each for each in found if each.score_id in set(newest.values())]
+        newest = {(*_key(score), score.judge_profile_id): score.score_id for score in found}
+        found = [score for score in found if score.score_id in set(newest.values())]
     return chosen_of(stores.lake, replace(which, dates=None), found)
 
 
@@ -274,14 +274,14 @@ def _print(
     if form is OutputFormat.TABLE:
         _print_table(stores, chosen, shown, now)
         return
-    whole = ScoreStore(stores.ledger).with_ids([each.score_id for each in shown])
-    scores = [whole[each.score_id] for each in shown]
+    whole = ScoreStore(stores.ledger).with_ids([score.score_id for score in shown])
+    scores = [whole[score.score_id] for score in shown]
     if form is OutputFormat.JSON:
         hashes = current_prompt_hashes(stores, scores)
         settings = stores.settings
         print_json(
             {
-                "items": [score_record(each, hashes.get(_key(each))) for each in scores],
+                "items": [score_record(score, hashes.get(_key(score))) for score in scores],
                 "scorings": len(chosen),
                 "flags": _flag_counts(chosen),
                 "spent_today_usd": spent_today(stores.ledger, now),
@@ -324,7 +324,7 @@ def _print_table(
         print_line("No matching judgments. Remove a filter.")
     else:
         waiting = waiting_of(stores)
-        rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
+        rows = [_row(score, is_withheld=_key(score) in waiting) for score in shown]
         print_table("Judge scores", _COLUMNS, rows, 4)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")
     if len(chosen) > len(shown):
@@ -372,7 +372,7 @@ def _last_words(score: Score) -> str | None:
 
 
 def _flag_counts(scores: Sequence[Score]) -> dict[str, int]:
-    found = Counter(name for each in scores for name in flags_of(each))
+    found = Counter(name for score in scores for name in flags_of(score))
     return {name: found[name] for name in SCORE_FLAGS if found[name]}
 
 
@@ -391,7 +391,7 @@ def list_obsolete(
 ) -> None:
     """List scores by another rubric, or wording, than would judge their sessions now."""
     scorings = ScoreStore(stores.ledger).listed()
-    scores = [each for each in scorings if each.status == "completed"]
+    scores = [scoring for scoring in scorings if scoring.status == "completed"]
     hashes = current_prompt_hashes(stores, scores)
     found = chosen_of(stores.lake, which, obsolete_among(scores, hashes))
     found = found if limit is None else found[-limit:]
@@ -409,7 +409,7 @@ def obsolete_among(
     scores: Iterable[Score], prompt_hashes: Mapping[WindowKey, str | None]
 ) -> list[Score]:
     """Return the scores by another rubric, or wording, than would judge their sessions now."""
-    return [each for each in scores if not _is_current(each, prompt_hashes)]
+    return [score for score in scores if not _is_current(score, prompt_hashes)]
 
 
 def scored_last_by(
@@ -417,9 +417,9 @@ def scored_last_by(
 ) -> dict[Subject, int]:
     """Return the time of the last score by the current rubric (microseconds)."""
     last: dict[Subject, int] = {}
-    for each in scores:
-        if _is_current(each, prompt_hashes):
-            last[_subject(each)] = max(last.get(_subject(each), 0), each.completed_at_us or 0)
+    for score in scores:
+        if _is_current(score, prompt_hashes):
+            last[_subject(score)] = max(last.get(_subject(score), 0), score.completed_at_us or 0)
     return last
 
 
@@ -432,7 +432,7 @@ def write_obsolete(
     scores: Sequence[Score], scored_last: Mapping[Subject, int], form: OutputFormat
 ) -> None:
     """Write obsolete scores as records."""
-    write_rows([_obsolete_record(each, scored_last) for each in scores], form, _OBSOLETE)
+    write_rows([_obsolete_record(score, scored_last) for score in scores], form, _OBSOLETE)
 
 
 def _obsolete_record(score: Score, scored_last: Mapping[Subject, int]) -> dict[str, Any]:
@@ -451,13 +451,13 @@ def print_obsolete(
 
     The totals of ``waiting`` sessions, which wait for a blind review, are not shown.
     """
-    is_done = [_is_scored_again(each, scored_last) for each in scores]
+    is_done = [_is_scored_again(score, scored_last) for score in scores]
     rows = [
         (
-            *(each.session_key, each.organization_id, _total(each, waiting), each.rubric),
-            *(each.prompt_hash[:12], time_of(each.completed_at_us), "yes" if done else "no"),
+            *(score.session_key, score.organization_id, _total(score, waiting), score.rubric),
+            *(score.prompt_hash[:12], time_of(score.completed_at_us), "yes" if done else "no"),
         )
-        for each, done in zip(scores, is_done, strict=True)
+        for score, done in zip(scores, is_done, strict=True)
     ]
     columns = (
         *("session key", "organization", "total #", "rubric"),
@@ -466,7 +466,7 @@ def print_obsolete(
     print_table(pluralize(len(rows), "obsolete score"), columns, rows, essential=3)
     print_line("Obsolete scores are kept.")
     if not all(is_done):
-        undone = {_subject(each) for each, done in zip(scores, is_done, strict=True) if not done}
+        undone = {_subject(score) for score, done in zip(scores, is_done, strict=True) if not done}
         left = pluralize(len(undone), "session")
         print_line(f"To score {left} again: judge run --obsolete")
 
@@ -486,7 +486,7 @@ _BATCH_COLUMNS = (
 )
 
 
-_NAMES = [*(each.name for each in fields(JudgeBatch)), "reserved_usd"]
+_NAMES = [*(field.name for field in fields(JudgeBatch)), "reserved_usd"]
 
 
 def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
@@ -495,7 +495,7 @@ def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
     batches = store.newest(100)[::-1] if every else store.unfinished()
     reserved = store.reserved_usd()
     if form is not OutputFormat.TABLE:
-        records = [_batch_record(each, reserved.get(each.batch_id)) for each in batches]
+        records = [_batch_record(batch, reserved.get(batch.batch_id)) for batch in batches]
         write_rows(records, form, _NAMES)
     elif not batches:
         print_line("No open batches.")
@@ -506,12 +506,12 @@ def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
 def _print_batches(batches: Sequence[JudgeBatch], reserved: dict[str, float]) -> None:
     rows = [
         (
-            *(each.batch_id[:8], each.state, each.provider_status, each.requests),
-            *(each.completed_requests, each.failed_requests, usd(reserved.get(each.batch_id))),
-            *(time_of(each.submitting_at_us), time_of(each.expected_by_us)),
-            *(each.judge_model, each.error_message),
+            *(batch.batch_id[:8], batch.state, batch.provider_status, batch.requests),
+            *(batch.completed_requests, batch.failed_requests, usd(reserved.get(batch.batch_id))),
+            *(time_of(batch.submitting_at_us), time_of(batch.expected_by_us)),
+            *(batch.judge_model, batch.error_message),
         )
-        for each in batches
+        for batch in batches
     ]
     print_table("Judge batches", _BATCH_COLUMNS, rows, essential=4)
 

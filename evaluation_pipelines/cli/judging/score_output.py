@@ -120,8 +120,8 @@ def score_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any
     """Return a scoring for JSON; of a failed one, with every reply of the model."""
     found = badge(score)
     replies = [
-        {"turn": each.turn, "finish_reason": each.finish_reason, "text": each.text}
-        for each in score.turn_log
+        {"turn": turn.turn, "finish_reason": turn.finish_reason, "text": turn.text}
+        for turn in score.turn_log
         if score.status == "failed"
     ]
     record = reader_record(score, current_prompt_hash)

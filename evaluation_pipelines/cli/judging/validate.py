@@ -62,9 +62,9 @@ def validate_judge(
     with open_stores(settings) as stores:
         if last:
             runs = [
-                each
-                for each in ended_runs(stores.ledger)
-                if model in {None, each.judge_model} and rubric in {None, each.rubric}
+                ended_run
+                for ended_run in ended_runs(stores.ledger)
+                if model in {None, ended_run.judge_model} and rubric in {None, ended_run.rubric}
             ]
             if not runs:
                 print_error("error: the judge was never validated: see judge validate --help")
@@ -107,13 +107,13 @@ def _print(report: dict[str, Any]) -> None:
     before = {} if last is None else _values(last)
     rows = [
         (
-            each["figure"],
-            number(each["value"], 2),
-            interval(number(each["low"], 2), number(each["high"], 2)),
-            each["number"],
-            before.get(each["figure"]),
+            figure["figure"],
+            number(figure["value"], 2),
+            interval(number(figure["low"], 2), number(figure["high"], 2)),
+            figure["number"],
+            before.get(figure["figure"]),
         )
-        for each in report["figures"]
+        for figure in report["figures"]
     ]
     judge = f"{one_line(report['judge_model'])}, rubric {one_line(report['rubric'])}"
     columns = ("figure", "value #", "95% interval", "of #", "last run #")
@@ -128,7 +128,9 @@ def _print(report: dict[str, Any]) -> None:
         value, low, high = (signed(each) for each in report["change_of_totals"].values())
         print_line(f"Totals since the last run: {value} points ({interval(low, high)})")
     problems = Counter(
-        (each["is_unreachable"], each["problem"]) for each in report["sessions"] if each["problem"]
+        (session["is_unreachable"], session["problem"])
+        for session in report["sessions"]
+        if session["problem"]
     )
     for (is_unreachable, reason), count in problems.items():
         what = "Unreachable" if is_unreachable else "No verdict"
@@ -136,11 +138,11 @@ def _print(report: dict[str, Any]) -> None:
     if report["others"]:
         shown = [
             (
-                *(each["judge_model"], each["rubric"]),
-                *map(_values(each).get, _COMPARED),
-                usd(each["cost_usd"]),
+                *(other["judge_model"], other["rubric"]),
+                *map(_values(other).get, _COMPARED),
+                usd(other["cost_usd"]),
             )
-            for each in (report, *report["others"])
+            for other in (report, *report["others"])
         ]
         figures = [f"{each.replace('_', ' ')} #" for each in _COMPARED]
         headings = ("judge", "rubric", *figures, "cost #")
@@ -148,4 +150,4 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _values(record: dict[str, Any]) -> dict[str, str]:
-    return {each["figure"]: number(each["value"], 2) for each in record["figures"]}
+    return {figure["figure"]: number(figure["value"], 2) for figure in record["figures"]}

@@ -159,7 +159,7 @@ def list_overrides(
     rounded = shown.with_columns(printed(pl.col(_SCORES)))
     rows = rounded.select(
         "session_key",
-        *(pl.col(each).map_elements(one_decimal, pl.String) for each in _SCORES),
+        *(pl.col(score).map_elements(one_decimal, pl.String) for score in _SCORES),
         "state",
         "profile_id",
         "source",
@@ -206,8 +206,8 @@ def calibration(
     if which.organization is not None:
         predictions = predictions.filter(organization_id=which.organization)
     if form is not OutputFormat.TABLE:
-        records = [each.record() for each in agreements]
-        more = {"leans": [_lean(each) for each in leans], "predictions": predictions.to_dicts()}
+        records = [agreement.record() for agreement in agreements]
+        more = {"leans": [_lean(lean) for lean in leans], "predictions": predictions.to_dicts()}
         write_rows(records, form, list(AGREEMENT_COLUMNS), **more)
         return
     if agreements:
@@ -219,13 +219,13 @@ def calibration(
     for (organization,), rows in predictions.group_by("organization_id", maintain_order=True):
         title = f"\nWhich scores predict what happened: {one_line(str(organization))}"
         print_table(title, HEADINGS, lines(rows), essential=5)
-        for each in notes(rows):
-            print_line(one_line(each))
+        for note in notes(rows):
+            print_line(one_line(note))
 
 
 def _print_agreements(agreements: Sequence[Agreement], leans: Sequence[Lean]) -> None:
     columns = ("profile", "sample", "n #", "off by > 10", "bias", "mean error", "Spearman", "kappa")
-    rows = [_agreement_line(each) for each in agreements]
+    rows = [_agreement_line(agreement) for agreement in agreements]
     print_table(
         "Automatic minus human score (0-100), with 95% intervals", columns, rows, essential=6
     )
@@ -261,9 +261,9 @@ def _print_leans(leans: Sequence[Lean]) -> None:
         columns = ("profile", "criterion", "corrections #", "too high #", "too low #", "chance")
         title = "The first correction of each session: the automatic score was too high or too low"
         print_table(title, columns, map(_lean_line, leans), essential=6)
-    for each in leans:
-        if each.is_beyond_chance:
-            print_error(f"{each.notice}. See docs/scorecards.md.")
+    for lean in leans:
+        if lean.is_beyond_chance:
+            print_error(f"{lean.notice}. See docs/scorecards.md.")
 
 
 def _lean_line(each: Lean) -> tuple[object, ...]:
@@ -289,7 +289,7 @@ def _agreement_line(each: Agreement) -> tuple[object, ...]:
 
 def _estimate(estimate: Estimate, number_format: str) -> str | None:
     parts = estimate.value, estimate.low, estimate.high
-    value, *ends = (None if each is None else format(each, number_format) for each in parts)
+    value, *ends = (None if part is None else format(part, number_format) for part in parts)
     return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
 
 

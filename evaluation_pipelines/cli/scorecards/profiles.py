@@ -89,8 +89,8 @@ def list_profiles(
         write_rows([_record(each, now) for each in versions], form)
     for fault in synced.faults:
         print_error(f"warning: {fault}")
-    for each in synced.registry.newest():
-        _warn_of_unknown_criteria(each.profile)
+    for registered in synced.registry.newest():
+        _warn_of_unknown_criteria(registered.profile)
 
 
 def _cells(registered: Registered, now: datetime) -> tuple[object, ...]:

@@ -195,7 +195,7 @@ def _card_query(
         name = named_session(stores.lake, session, which.organization).session
     if which.dates is not None:
         days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), which.dates)
-    of_sessions = {each.name: getattr(which, each.name) for each in fields(which)}
+    of_sessions = {field.name: getattr(which, field.name) for field in fields(which)}
     return CardQuery(
         **of_sessions, session=name, profile=profile, history=history, limit=limit, days=days
     )
@@ -216,7 +216,7 @@ def _list_cards(
     else:
         _print_cards(withhold(cards, waiting))
     queued = [] if is_past else RebuildQueue(stores.ledger).all()
-    queued_dates = {each.session_date for each in queued if not each.is_built}
+    queued_dates = {queued_date.session_date for queued_date in queued if not queued_date.is_built}
     _print_unscored(withhold(unscored, waiting), queued_dates)
 
 
@@ -225,12 +225,12 @@ def _list_events(
 ) -> None:
     found = [
         {
-            "position": each.position,
-            "event_id": each.event_id,
-            "recorded_at": each.recorded_at.isoformat(),
-            **json.loads(each.payload),
+            "position": evaluation_event.position,
+            "event_id": evaluation_event.event_id,
+            "recorded_at": evaluation_event.recorded_at.isoformat(),
+            **json.loads(evaluation_event.payload),
         }
-        for each in events_after(stores, after, limit, which)
+        for evaluation_event in events_after(stores, after, limit, which)
     ]
     if form is OutputFormat.JSONL:
         for event in found:
@@ -374,4 +374,4 @@ def _flat(cards: pl.DataFrame) -> pl.DataFrame:
 
 
 def _criteria(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {each["key"]: each["value"] for each in row["criteria_scores"] or ()}
+    return {score["key"]: score["value"] for score in row["criteria_scores"] or ()}

@@ -110,15 +110,15 @@ def label_answers(comparison: Comparison) -> Sequence[LabelAnswers]:
     labels = places(comparison).partition_by(GROUP[0], as_dict=True)
     return [
         LabelAnswers(
-            each,
-            answers_of(each, comparison) if each.ranked else (),
-            None if each.ranked else _most_runs(each),
-            evidence(each, comparison).people if each.ranked else 0,
-            runs_in(each.ranked),
-            labels[each.group[0],].height,
+            finding,
+            answers_of(finding, comparison) if finding.ranked else (),
+            None if finding.ranked else _most_runs(finding),
+            evidence(finding, comparison).people if finding.ranked else 0,
+            runs_in(finding.ranked),
+            labels[finding.group[0],].height,
         )
-        for each in findings(comparison)
-        if each.is_main
+        for finding in findings(comparison)
+        if finding.is_main
     ]
 
 
@@ -130,7 +130,7 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     if not numbers:
         return ()
     nouns, total = comparison.question.nouns, sum(numbers.values())
-    few = [row for each in findings(comparison) for row in each.with_few_people]
+    few = [row for finding in findings(comparison) for row in finding.with_few_people]
     ranked = numbers.pop("ranked", 0)
     why = f"{_why(numbers, comparison)}{_refused(few, nouns)}"
     first = f"{whole(ranked)} of {whole(total)} {nouns.sessions} are ranked.{why}"
@@ -145,8 +145,8 @@ def demo_caveat(comparison: Comparison) -> str | None:
 
 def without_ranking(comparison: Comparison) -> str | None:
     """Return the labels whose models have too few sessions; None if there are none."""
-    few = [each for each in label_answers(comparison) if each.too_few is not None]
-    labels = ", ".join(f"{each.finding.label} ({each.too_few})" for each in few)
+    few = [answer for answer in label_answers(comparison) if answer.too_few is not None]
+    labels = ", ".join(f"{answers.finding.label} ({answers.too_few})" for answers in few)
     question = comparison.question
     needed = f"{question.min_runs} per {question.nouns.model} needed"
     return f"Too few {question.nouns.sessions} ({needed}): {labels}." if few else None
@@ -172,7 +172,7 @@ def facts(finding: Finding) -> Iterator[str]:
     for pair in filter(_is_open, pairs_between(first, finding.pairs)):
         yield _not_decided(pair, nouns)
     others = [row for row in finding.ranked if row not in first]
-    across = [_not_decided(each.pair, nouns) for each in _open_across(first, others, finding)]
+    across = [_not_decided(against.pair, nouns) for against in _open_across(first, others, finding)]
     yield from _counted(across, f"pairs of these and lower {nouns.models} have no verdict.")
 
 
@@ -294,8 +294,8 @@ def _disqualified_winners(among: list[Row], finding: Finding) -> list[str]:
         if pair["reason"] == more_disqualified(finding.nouns)
     )
     return [
-        f"{each.name} {each.scores(has_ends=False)}, but is disqualified more often"
-        for each in pairs
+        f"{pair.name} {pair.scores(has_ends=False)}, but is disqualified more often"
+        for pair in pairs
     ]
 
 
@@ -312,10 +312,10 @@ def _refused_pairs(among: list[Row], finding: Finding) -> Sequence[str]:
 def _not_shown_better(first: list[Row], others: list[Row], finding: Finding) -> Sequence[str]:
     """Say which of the first models are not shown to be better than which of the others."""
     said = [
-        f"{each.name} {each.scores(has_ends=False)}, which may be chance"
-        if str(each.pair["reason"]).startswith(MAY_BE_CHANCE)
-        else f"No verdict between {each.name} and {each.other}"
-        for each in _open_across(first, others, finding)
+        f"{against.name} {against.scores(has_ends=False)}, which may be chance"
+        if str(against.pair["reason"]).startswith(MAY_BE_CHANCE)
+        else f"No verdict between {against.name} and {against.other}"
+        for against in _open_across(first, others, finding)
     ]
     return _counted(said, f"pairs of these and lower {finding.nouns.models} have no verdict")
 

@@ -77,7 +77,7 @@ def before_after(runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]) -> Be
     scored = runs.filter(pl.col("score").is_not_null())
     found = [_compared(scored, times) for times in choices]
     for states in (("too few", "unlike", "indication"), ("too few", "unlike"), ("too few",)):
-        if tells := [each for each in found if each.state not in states]:
+        if tells := [after for after in found if after.state not in states]:
             return tells[0]
     return found[0]
 

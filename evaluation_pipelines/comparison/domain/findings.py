@@ -122,7 +122,7 @@ class Finding:
         """Source of the scores."""
         _, profile, version, source = self.group
         by = scored_by(profile, version, source)
-        judges = {each for row in self.models for each in (row["judge_models"] or "").split(", ")}
+        judges = {word for row in self.models for word in (row["judge_models"] or "").split(", ")}
         if not (names := ", ".join(sorted(judges - {""}))):
             return by
         flagged = sum(row["flagged_runs"] for row in self.models)
@@ -200,8 +200,8 @@ def evidence(finding: Finding, comparison: Comparison) -> Evidence:
         for key, rows in zip(keys, (in_first, in_second), strict=True):
             chosen[key] = np.logical_or(chosen.get(key, rows), rows)
     used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()] or [*runs.values()]
-    people = set(chain.from_iterable(each["person"].drop_nulls() for each in used))
-    compared, every = (sum(each.height for each in some) for some in (used, runs.values()))
+    people = set(chain.from_iterable(frame["person"].drop_nulls() for frame in used))
+    compared, every = (sum(frame.height for frame in some) for some in (used, runs.values()))
     return Evidence(len(people), compared, every)
 
 

@@ -191,8 +191,8 @@ def gate(
     """
     level = level_of(look)
     found = tuple(
-        replace(_found(runs, each, margin, level, tasks), unmeasured=_unmeasured(runs, each))
-        for each, margin in metrics
+        replace(_found(runs, metric, margin, level, tasks), unmeasured=_unmeasured(runs, metric))
+        for metric, margin in metrics
     )
     tests = holm([each.p_worse if each.reason is None else None for each in found])
     results = tuple(

@@ -95,7 +95,7 @@ def name_of(row: Mapping[str, Any], side: str = "") -> str:
     model, *details = model_of(row, side)
     if model is None:
         return "unknown"
-    known = [each for each in details if each not in (None, model)]
+    known = [detail for detail in details if detail not in (None, model)]
     return f"{model} ({', '.join(known)})" if known else str(model)
 
 

@@ -111,7 +111,7 @@ class Against:
 
 
 def _turned(ends: _Ends, turn: Callable[[float], float]) -> _Ends:
-    value, low, high = (None if each is None else turn(each) for each in ends)
+    value, low, high = (None if end is None else turn(end) for end in ends)
     return value, high, low
 
 
@@ -218,9 +218,11 @@ def _candidates(ranked: Sequence[Row], sides: Sides) -> list[_Candidate]:
     """Return the models of a group that cost less than its costliest one, with their costs set."""
 
     def next_to(row: Row, others: Sequence[Row]) -> list[Against]:
-        return [between(sides, row, each) for each in others if each is not row]
+        return [between(sides, row, other) for other in others if other is not row]
 
-    compared = [row for row in ranked if any(each.p is not None for each in next_to(row, ranked))]
+    compared = [
+        row for row in ranked if any(against.p is not None for against in next_to(row, ranked))
+    ]
     priced = _set_costs(compared, sides)
     return [(row, next_to(row, compared)) for row in priced if costlier(row, compared)]
 
@@ -254,7 +256,7 @@ def _test(candidates: Sequence[_Candidate], margin: float) -> None:
     """Set p-values and verdicts of one report, and what it would take where nothing is shown."""
     tested = []
     for row, others in candidates:
-        row["not_worse_reason"] = next((each.reason for each in others if each.reason), None)
+        row["not_worse_reason"] = next((other.reason for other in others if other.reason), None)
         if row["not_worse_reason"] is None:
             # The other model that it is shown least not to be worse than.
             tested.append((row, max(others, key=lambda each: each.p or 0.0)))

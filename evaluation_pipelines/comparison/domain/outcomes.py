@@ -217,7 +217,7 @@ class ShareDifference:
         down = up = half
         if self.shares is not None:
             (a, (low_a, high_a)), (b, (low_b, high_b)) = (
-                (each.value, each.ends(alpha)) for each in self.shares
+                (share.value, share.ends(alpha)) for share in self.shares
             )
             down = max(down, math.hypot(a - low_a, high_b - b))
             up = max(up, math.hypot(high_a - a, b - low_b))
@@ -312,17 +312,17 @@ def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
     left_out = others.agg(is_young.sum(), unknown=(~is_young).sum()).sort("model")
     arms = [_row(name, arm) for name, arm in sides.items()]
     arms.sort(key=lambda each: (-(each.share.value or 0), each.name))
-    names = [each.name for each in arms]
+    names = [arm.name for arm in arms]
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
     found = [share_difference(sides[a], sides[b]) for a, b in pairs]
     tests = holm([each.p() if isinstance(each, ShareDifference) else None for each in found])
-    levels = [ALPHA if each is None else each.level for each in tests]
+    levels = [ALPHA if test is None else test.level for test in tests]
     rows = zip(pairs, found, levels, strict=True)
     return OutcomeComparison(
         rule,
         tuple(arms),
-        tuple(_pair(*each) for each in rows),
-        tuple(LeftOut(*each) for each in left_out.iter_rows()),
+        tuple(_pair(*row) for row in rows),
+        tuple(LeftOut(*row) for row in left_out.iter_rows()),
     )
 
 
@@ -330,11 +330,11 @@ def sides_of(known: pl.DataFrame) -> dict[str, Arm]:
     """Return the arms of RUNS with a ``value`` of 0 to 1, by the name in ``model``."""
     return {
         str(name): Arm(
-            each["value"].to_numpy(),
-            each["person_number"].to_numpy(),
-            *[np.zeros(each.height, dtype=np.int64)] * 2,
+            frame["value"].to_numpy(),
+            frame["person_number"].to_numpy(),
+            *[np.zeros(frame.height, dtype=np.int64)] * 2,
         )
-        for (name,), each in numbered(known).group_by("model")
+        for (name,), frame in numbered(known).group_by("model")
     }
 
 
@@ -361,18 +361,18 @@ def _pair(names: tuple[str, str], found: ShareDifference | str, level: float) ->
 def sentences(found: OutcomeComparison) -> list[str]:
     """Return what a comparison by an outcome means."""
     left_out = [
-        f"{each.name} {whole(number)} {why}"
-        for each in found.left_out
+        f"{out.name} {whole(number)} {why}"
+        for out in found.left_out
         for number, why in (
-            (each.young, "younger than the horizon"),
-            (each.unknown, "without a known outcome"),
+            (out.young, "younger than the horizon"),
+            (out.unknown, "without a known outcome"),
         )
         if number
     ]
     said = [f"Share of all sessions past the horizon: {found.rule.words}. People weigh the same."]
     if left_out:
         said.append(f"Sessions that do not count: {', '.join(left_out)}.")
-    if any(each.verdict.startswith("not decided") for each in found.pairs):
+    if any(pair.verdict.startswith("not decided") for pair in found.pairs):
         said.append("Not decided is not equal.")
     return said
 
@@ -387,20 +387,20 @@ def outcome_tables(
     """Yield title, headings and rows of the arms and of their pairs."""
     arms = [
         (
-            *(each.name, percent(each.share.value)),
-            interval(percent(each.share.low), percent(each.share.high)),
-            *(each.sessions, each.people),
+            *(arm.name, percent(arm.share.value)),
+            interval(percent(arm.share.low), percent(arm.share.high)),
+            *(arm.sessions, arm.people),
         )
-        for each in found.arms
+        for arm in found.arms
     ]
     yield f"By outcome: {found.rule.kind}", _ARMS, [*arms]
     pairs = [
         (
-            f"{each.first} - {each.second}",
-            *(_points(each.difference), interval(_points(each.low), _points(each.high))),
-            each.verdict,
+            f"{pair.first} - {pair.second}",
+            *(_points(pair.difference), interval(_points(pair.low), _points(pair.high))),
+            pair.verdict,
         )
-        for each in found.pairs
+        for pair in found.pairs
     ]
     if pairs:
         yield "", _PAIRS, [*pairs]

@@ -131,7 +131,7 @@ def overlap_of_weeks(a: Arm, b: Arm) -> float:
     """
     weeks = [weeks_of(side) for side in (a, b)]
     every = np.union1d(*weeks)
-    shares = [(each[:, None] == every).mean(axis=0) for each in weeks]
+    shares = [(week[:, None] == every).mean(axis=0) for week in weeks]
     return float(np.minimum(*shares).sum())
 
 

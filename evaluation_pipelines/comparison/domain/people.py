@@ -190,14 +190,14 @@ def apart_difference(first: Arm, second: Arm) -> Inference:
         _Stratum(plain[chosen, side], parts[chosen, side], runs.levels.without[chosen])
         for side, chosen in enumerate((is_first, ~is_first))
     ]
-    means = [float(each.values(runs.levels.all).mean()) for each in strata]
-    groups = [len(each.plain) for each in strata]
+    means = [float(stratum.values(runs.levels.all).mean()) for stratum in strata]
+    groups = [len(stratum.plain) for stratum in strata]
     value = means[0] - means[1]
     if min(groups) < 2:
         return Inference(value)
     variances = [
-        each.variance(each.left_out() - other.shifted(each.without))
-        for each, other in zip(strata, reversed(strata), strict=True)
+        stratum.variance(stratum.left_out() - other.shifted(stratum.without))
+        for stratum, other in zip(strata, reversed(strata), strict=True)
     ]
     freedom = sum(variances) ** 2 / max(
         sum(part**2 / (number - 1) for part, number in zip(variances, groups, strict=True)), 1e-300

@@ -153,7 +153,7 @@ def predictions(units: Units, scores: Numbers) -> list[Prediction]:
         for total, part in zip((hits, pairs, good, bad), found, strict=True):
             total[person] += part
     return [
-        _prediction(units, *(each[:, column] for each in (hits, pairs, good, bad)))
+        _prediction(units, *(ndarray[:, column] for ndarray in (hits, pairs, good, bad)))
         for column in range(scores.shape[1])
     ]
 
@@ -262,8 +262,8 @@ def verdicts(found: Sequence[Prediction], is_primary: Sequence[bool], look: int)
         ]
         p_values = [found[place].p for place in places]
         tests = weighted_holm(p_values, [1.0] * len(places), half)
-        levels |= {place: each.level for place, each in zip(places, tests, strict=True)}
-    return [_verdict(each, levels.get(place)) for place, each in enumerate(found)]
+        levels |= {place: test.level for place, test in zip(places, tests, strict=True)}
+    return [_verdict(prediction, levels.get(place)) for place, prediction in enumerate(found)]
 
 
 def _verdict(found: Prediction, level: float | None) -> Verdict:

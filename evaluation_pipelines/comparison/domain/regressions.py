@@ -230,13 +230,13 @@ class _Watched:
     def row(self, found: Sequence[Look], models: int) -> Row:
         """Return the row: the strongest change if one counts, else the longest window tonight."""
         row: Row = dict(zip((*GROUP, *MODEL), self.key, strict=True))
-        tonight = [each for each in found if each.night == _TONIGHT]
+        tonight = [look for look in found if look.night == _TONIGHT]
         if not tonight:
             return row | {"state": INSUFFICIENT, "missing": self.lacks()}
         state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
-        said = [(verdict(each, models), each) for each in found]
+        said = [(verdict(look, models), look) for look in found]
         for strongest in (ALERT, LOWER, HIGHER):
-            crossed = [each for what, each in said if what == strongest]
+            crossed = [look for what, look in said if what == strongest]
             if crossed:
                 state, shown = strongest, max(crossed, key=lambda e: abs(e.change.deviates))
                 break

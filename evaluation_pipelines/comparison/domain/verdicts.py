@@ -134,7 +134,7 @@ def hedges_g(first: Numbers, second: Numbers) -> float | None:
     freedom = len(first) + len(second) - 2
     if freedom < 2:
         return None
-    squares = sum(float(np.sum((each - each.mean()) ** 2)) for each in (first, second))
+    squares = sum(float(np.sum((ndarray - ndarray.mean()) ** 2)) for ndarray in (first, second))
     if squares < 1e-12:
         return None
     log_j = math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2) - math.log(freedom / 2) / 2

@@ -74,15 +74,16 @@ def _quarantine_share(stores: Stores) -> dg.AssetCheckResult:
 
 
 def _parked_dates(stores: Stores) -> dg.AssetCheckResult:
-    parked = [
-        each for each in RebuildQueue(stores.ledger).all() if each.parked and not each.is_built
-    ]
+    parked = [row for row in RebuildQueue(stores.ledger).all() if row.parked and not row.is_built]
     return dg.AssetCheckResult(
         passed=not parked,
         metadata={
             "expected": "no parked date",
             "found": f"{len(parked)} parked dates",
-            **{each.session_date.isoformat(): each.last_error or "" for each in parked},
+            **{
+                queued_date.session_date.isoformat(): queued_date.last_error or ""
+                for queued_date in parked
+            },
         },
     )
 
@@ -132,8 +133,8 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
     """Return what was read, and how much of each file is unread."""
     lags = sorted(ingest_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
     rows = [
-        (each.path, each.unread_bytes, each.newest_event and f"{each.newest_event:%F %T}")
-        for each in lags[:_FILES_SHOWN]
+        (lag.path, lag.unread_bytes, lag.newest_event and f"{lag.newest_event:%F %T}")
+        for lag in lags[:_FILES_SHOWN]
     ]
     table = markdown_table(("file", "unread bytes", "newest event (UTC)"), rows)
     return {
@@ -141,7 +142,7 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
         **asdict(report.counts),
         "duplicates": dg.MetadataValue.text("counted by agent_events, when a date is built"),
         "dates_touched": dg.MetadataValue.text(", ".join(map(str, sorted(report.dates)))),
-        "unread_bytes": sum(each.unread_bytes or 0 for each in lags),
+        "unread_bytes": sum(lag.unread_bytes or 0 for lag in lags),
         "lag": dg.MetadataValue.md(table),
     }
 
@@ -158,7 +159,7 @@ def _report_dates(context: dg.OpExecutionContext, stores: Stores, report: Ingest
 def landed_events(stores: Stores, day: date) -> tuple[dg.AssetObservation, dg.AssetMaterialization]:
     """Return the Dagster events that report new events of a date."""
     parts = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
-    rows = sum(each.row_count for each in parts)
+    rows = sum(part.row_count for part in parts)
     key, partition = agent_events_landed.key, day.isoformat()
     version = {DATA_VERSION_TAG: landed_version(rows)}
     # Dagster reads the version of an external asset from observations only.

@@ -96,7 +96,7 @@ def _why_no_ingest(instance: dg.DagsterInstance) -> str | None:
 
 def _kept_current(stores: Stores) -> str | None:
     """Return the service that already reads and builds, so that no run has to; else ``None``."""
-    found = (each for each in holders(stores.ledger) if each.name == KEEP_CURRENT)
+    found = (holder for holder in holders(stores.ledger) if holder.name == KEEP_CURRENT)
     keeper = next(found, None)
     if keeper is None:
         return None
@@ -144,8 +144,12 @@ def touched_dates_sensor(
     ScheduledRebuilds(stores.ledger).wake(now)
     _sync_changed_files(context, stores, now)
     pending = RebuildQueue(stores.ledger).pending(now)
-    outside = [each.session_date for each in pending if not is_partition(each.session_date)]
-    due = [each for each in pending if is_partition(each.session_date)]
+    outside = [
+        queued_date.session_date
+        for queued_date in pending
+        if not is_partition(queued_date.session_date)
+    ]
+    due = [queued_date for queued_date in pending if is_partition(queued_date.session_date)]
     if not due:
         # A request for an unknown partition fails the whole tick: such dates are only named.
         dates = ", ".join(map(str, outside))
@@ -157,8 +161,8 @@ def touched_dates_sensor(
 def _none_due(stores: Stores) -> str:
     """Return how many dates are built, waiting or parked."""
     dates = RebuildQueue(stores.ledger).all()
-    built = sum(each.is_built for each in dates)
-    parked = sum(each.parked for each in dates)
+    built = sum(queued_date.is_built for queued_date in dates)
+    parked = sum(queued_date.parked for queued_date in dates)
     says = f"{built} dates are built, none is due"
     if later := len(dates) - built - parked:
         says += f", {later} wait for their time"
@@ -206,21 +210,23 @@ def failed_build_sensor(
 def _date_ranges(queued: Sequence[QueuedDate]) -> list[list[QueuedDate]]:
     """Return ranges of consecutive dates; a date that has failed is a range of its own."""
     found: list[list[QueuedDate]] = []
-    for each in sorted(queued, key=lambda one: one.session_date):
+    for queued_date in sorted(queued, key=lambda one: one.session_date):
         before = found[-1][-1] if found else None
         if (
             before is not None
-            and before.session_date + timedelta(days=1) == each.session_date
-            and before.attempts == each.attempts == 0
+            and before.session_date + timedelta(days=1) == queued_date.session_date
+            and before.attempts == queued_date.attempts == 0
         ):
-            found[-1].append(each)
+            found[-1].append(queued_date)
         else:
-            found.append([each])
+            found.append([queued_date])
     return found
 
 
 def _longest_waiting(due: Sequence[QueuedDate]) -> tuple[date, date]:
-    longest = min(_date_ranges(due), key=lambda dates: min(each.touched_at for each in dates))
+    longest = min(
+        _date_ranges(due), key=lambda dates: min(queued_date.touched_at for queued_date in dates)
+    )
     return longest[0].session_date, longest[-1].session_date
 
 
@@ -229,7 +235,7 @@ def has_recorded_failures(context: dg.RunFailureSensorContext) -> bool:
     if context.dagster_run.job_name != daily_tables_job.name:
         return False
     steps = context.get_step_failure_events()
-    return any(each.step_failure_data.user_failure_data is not None for each in steps)
+    return any(step.step_failure_data.user_failure_data is not None for step in steps)
 
 
 def _start_time(instance: dg.DagsterInstance, run_id: str) -> datetime:

@@ -103,7 +103,7 @@ class Pruner:
         """Return whether a text is a forgotten session, and whether it is a forgotten id."""
         has_session = self._forgotten.has_session
         names = (value, f"{TRACE}{value}") if _TRACE_ID.fullmatch(value) else (value,)
-        is_session = any(has_session(of, each) for of in (organization, None) for each in names)
+        is_session = any(has_session(of, name) for of in (organization, None) for name in names)
         return is_session, self._forgotten.has_id(value)
 
     def message(self, content: bytes) -> bytes | None:

@@ -58,7 +58,11 @@ def ids_of(subject: Subject, identities: Identities) -> set[str]:
     person = identities.by_id.get(subject.value)
     # A host user is often one of many machines, and a dated id may be another person's by now.
     known = () if person is None else person.ids
-    lasting = {each.value for each in known if each.kind != "host_user" and each.last is None}
+    lasting = {
+        identifier.value
+        for identifier in known
+        if identifier.kind != "host_user" and identifier.last is None
+    }
     return {subject.value, *lasting}
 
 

@@ -83,7 +83,7 @@ def evaluations(
         _criteria_of_judge(judged, registry),
         _tags(judged),
     ]
-    return _with_hashes(pl.concat([each.select(*_SESSION, *_CONTENT) for each in found]))
+    return _with_hashes(pl.concat([frame.select(*_SESSION, *_CONTENT) for frame in found]))
 
 
 def _effective(scored: pl.DataFrame) -> pl.DataFrame:
@@ -174,7 +174,7 @@ def _criteria_of_judge(judged: pl.DataFrame, registry: Registry) -> pl.DataFrame
     schema = {"judged_key": pl.String, "name": pl.String, "value": pl.Float64, "points": pl.Float64}
     keyed = _by_judge(judged).with_columns(judged_key=pl.concat_str(SESSION_KEY, separator="\0"))
     rows = [
-        (row["judged_key"], *each) for row in keyed.to_dicts() for each in _points(row, registry)
+        (row["judged_key"], *point) for row in keyed.to_dicts() for point in _points(row, registry)
     ]
     points = pl.DataFrame(rows, schema, orient="row")
     return keyed.join(points, on="judged_key").with_columns(highest="points")

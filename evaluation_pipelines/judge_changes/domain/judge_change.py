@@ -174,10 +174,10 @@ def names(change: Change) -> tuple[str, str]:
     """Return the shortest names that tell the two judges apart."""
     former, new = (
         (
-            *(each.model, each.rubric, f"version {each.profile_version}"),
-            f"wording {each.prompt_hash[:7]}",
+            *(judge.model, judge.rubric, f"version {judge.profile_version}"),
+            f"wording {judge.prompt_hash[:7]}",
         )
-        for each in (change.former, change.new)
+        for judge in (change.former, change.new)
     )
     pairs = [*zip(former, new, strict=True)]
     return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
@@ -473,14 +473,14 @@ def _units(*frames: pl.DataFrame) -> tuple[list[Codes], str]:
 
     A session id is one within its organization; a person may be in several.
     """
-    unknown = sum(each["person"].null_count() for each in frames)
-    has_people = unknown <= LARGEST_UNKNOWN * sum(each.height for each in frames)
+    unknown = sum(frame["person"].null_count() for frame in frames)
+    has_people = unknown <= LARGEST_UNKNOWN * sum(frame.height for frame in frames)
     session = pl.concat_str(
         "organization_id", "session_id", pl.col("session_date").cast(pl.String), separator="\0"
     )
-    texts = [each.select(unit="person" if has_people else session) for each in frames]
+    texts = [frame.select(unit="person" if has_people else session) for frame in frames]
     numbers = pl.concat(texts)["unit"].rank("dense").cast(pl.Int64).fill_null(UNKNOWN_PERSON)
-    ends = np.cumsum([each.height for each in frames])
+    ends = np.cumsum([frame.height for frame in frames])
     return np.split(numbers.to_numpy(), ends[:-1]), PEOPLE if has_people else SESSIONS
 
 

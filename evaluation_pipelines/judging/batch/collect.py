@@ -107,9 +107,9 @@ class BatchProblems:
         """Return the failed requests of sessions to blame, and those of sessions that stay due."""
         errors = [error for _, error in self._failed.values()]
         blame = Blame(self.max_useless)
-        for each in self._failed:
-            blame.add(each)
-        is_down = any(self._is_general(each) for each in errors)
+        for suspect in self._failed:
+            blame.add(suspect)
+        is_down = any(self._is_general(error) for error in errors)
         faulty = sum(each.symptom == "faulty" for each in self._failed)
         if not is_down and self.answered >= max(faulty, 1):
             blame.note_reply(None)
@@ -149,14 +149,14 @@ def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
     """
     now, store = clock(), BatchStore(stores.ledger)
     recent_us = to_us(now - timedelta(seconds=stores.settings.judge_batch_poll_seconds))
-    due = [each for each in store.unfinished() if (each.polled_at_us or 0) <= recent_us]
+    due = [batch for batch in store.unfinished() if (batch.polled_at_us or 0) <= recent_us]
     endpoint = stores.settings.judge_endpoint
     if endpoint is None or not due:
         return False
-    if any(each.state not in {"submitted", "cancelling"} for each in due):
+    if any(batch.state not in {"submitted", "cancelling"} for batch in due):
         return True
     with BatchApi(endpoint, stores.settings.judge_timeout_seconds) as api:
-        return any([_has_ended(store, api, each, now) for each in due])  # noqa: C419 - polls all
+        return any([_has_ended(store, api, batch, now) for batch in due])  # noqa: C419 - polls all
 
 
 def _has_ended(store: BatchStore, api: BatchApi, batch: JudgeBatch, now: datetime) -> bool:
@@ -452,7 +452,7 @@ class Collection:
             for line in () if file_id is None else self.api.lines(file_id):
                 with suppress(*UNREADABLE):
                     request = json.loads(line)
-                    sent = [Message(**each) for each in request["body"]["messages"]]
+                    sent = [Message(**message) for message in request["body"]["messages"]]
                     sizes[request["custom_id"]] = sizes_of(sent)
         return sizes
 
@@ -469,7 +469,7 @@ class Collection:
         except UnknownScoreError:
             return None
         is_ours = score.is_open and score.batch_id == batch.batch_id
-        if not is_ours or any(each.turn == result.turn for each in score.turn_log):
+        if not is_ours or any(turn.turn == result.turn for turn in score.turn_log):
             return None
         conversation, is_current = self._conversation(score, score.turn_log)
         held_usd = score.reserved_cost_usd
@@ -490,12 +490,12 @@ class Collection:
         all its money counts as that of one request: its other requests are not known.
         """
         begun_us = batch.submitting_at_us or batch.created_at_us
-        before = [each for each in score.turn_log if each.at_us <= begun_us]
+        before = [logged_turn for logged_turn in score.turn_log if logged_turn.at_us <= begun_us]
         conversation, is_current = self._conversation(score, before)
         if not is_current:
             return 1
-        sent = {each.turn for each in conversation.open_requests()}
-        return len((sent | {turn}) - {each.turn for each in score.turn_log})
+        sent = {request.turn for request in conversation.open_requests()}
+        return len((sent | {turn}) - {logged_turn.turn for logged_turn in score.turn_log})
 
     def _conversation(self, score: Score, turns: Sequence[LoggedTurn]) -> tuple[Conversation, bool]:
         """Return the conversation of a scoring after some replies, whatever its prompts are.
@@ -538,7 +538,7 @@ class _Waiting:
 def _results(lines: Iterator[str]) -> list[BatchResult] | None:
     """Return the results in the next lines of a file; ``None`` at its end."""
     chunk = list(islice(lines, _LINES))
-    return [each for each in map(read_result, chunk) if each is not None] if chunk else None
+    return [result for result in map(read_result, chunk) if result is not None] if chunk else None
 
 
 @contextmanager

@@ -116,8 +116,8 @@ class BatchFiles:
         limits, model = call_limits(self.context.settings), prompt.candidate.plan.setup.model
         form, how = self._forms[model], (limits.max_output_tokens, limits.temperature)
         return [
-            request_line(prompt.score_id, each.turn, form.body(model, each.messages, *how))
-            for each in prompt.conversation.open_requests()
+            request_line(prompt.score_id, request.turn, form.body(model, request.messages, *how))
+            for request in prompt.conversation.open_requests()
         ]
 
     async def file(self, model: str, lines: Sequence[bytes]) -> BatchFile:
@@ -233,10 +233,10 @@ def room_for(batches: Sequence[JudgeBatch], probe: int) -> int | None:
         batches: Batches of the model, old ones left out.
         probe: Requests that are sent after a batch that the endpoint spoiled.
     """
-    out = sum(each.requests for each in batches if each.ended_at_us is None)
-    refused = [each for each in batches if _was_too_large(each)]
-    limits = [max(_requests_out_at(each, batches) // 2, 1) for each in refused]
-    ended = [each for each in batches if each.provider_batch_id and each.ended_at_us]
+    out = sum(batch.requests for batch in batches if batch.ended_at_us is None)
+    refused = [batch for batch in batches if _was_too_large(batch)]
+    limits = [max(_requests_out_at(batch, batches) // 2, 1) for batch in refused]
+    ended = [batch for batch in batches if batch.provider_batch_id and batch.ended_at_us]
     last = max(ended, key=lambda each: each.ended_at_us or 0, default=None)
     if last is not None and last.error_message and last not in refused:
         limits.append(probe)
@@ -253,8 +253,8 @@ def _requests_out_at(refused: JudgeBatch, batches: Sequence[JudgeBatch]) -> int:
     """Return the requests that were at the provider with a batch that it refused."""
     begun_us = refused.created_at_us
     return sum(
-        each.requests
-        for each in batches
-        if each.created_at_us <= begun_us
-        and (each is refused or each.ended_at_us is None or each.ended_at_us > begun_us)
+        batch.requests
+        for batch in batches
+        if batch.created_at_us <= begun_us
+        and (batch is refused or batch.ended_at_us is None or batch.ended_at_us > begun_us)
     )

@@ -105,8 +105,8 @@ def badges_of(
         contents: ``content_hash`` of each window.
     """
     of_window: dict[tuple[str, str], list[Score]] = defaultdict(list)
-    for each in scorings:
-        of_window[each.organization_id, each.session_key].append(each)
+    for scoring in scorings:
+        of_window[scoring.organization_id, scoring.session_key].append(scoring)
     shown = {key: shown_scoring(of_window[key], content) for key, content in contents.items()}
     return {key: Badge() if found is None else badge(found) for key, found in shown.items()}
 
@@ -118,9 +118,9 @@ def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
         scorings: All scorings of its window, oldest first.
         content_hash: Its content; scores of earlier contents do not count.
     """
-    under_way = [each for each in scorings if each.is_open and not each.is_left]
-    current = [each for each in scorings if each.content_hash == content_hash]
-    completed = [each for each in current if each.total_score is not None]
+    under_way = [scoring for scoring in scorings if scoring.is_open and not scoring.is_left]
+    current = [scoring for scoring in scorings if scoring.content_hash == content_hash]
+    completed = [score for score in current if score.total_score is not None]
     found = under_way or completed or current
     return found[-1] if found else None
 
@@ -175,7 +175,7 @@ def score_rows(
         prompt_hashes: Hash of the rubric that would judge each window now.
         contents: Content hash of each window of the date by (organization_id, session_key).
     """
-    rows = [_row(each, prompt_hashes, contents) for each in scores]
+    rows = [_row(score, prompt_hashes, contents) for score in scores]
     frame = pl.DataFrame(rows, schema=JUDGE_SCORES.schema, orient="row")
     return frame.sort(JUDGE_SCORES.order)
 

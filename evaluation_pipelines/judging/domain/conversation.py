@@ -126,7 +126,9 @@ class Conversation:
         These are score turns, then reminders; after all samples, the missing-tools turn.
         """
         pending = [
-            JudgeRequest(each.next_turn, each.messages) for each in self._samples if each.next_turn
+            JudgeRequest(sample.next_turn, sample.messages)
+            for sample in self._samples
+            if sample.next_turn
         ]
         if pending:
             return tuple(sorted(pending, key=lambda request: request.turn.endswith(_REMINDER)))
@@ -162,14 +164,18 @@ class Conversation:
         """Return the result; ``None`` while a request is open."""
         if self.open_requests():
             return None
-        verdicts = [each.result for each in self._samples if isinstance(each.result, Verdict)]
+        verdicts = [sample.result for sample in self._samples if isinstance(sample.result, Verdict)]
         failures = [
-            each.result for each in self._samples if isinstance(each.result, FailedConversation)
+            sample.result
+            for sample in self._samples
+            if isinstance(sample.result, FailedConversation)
         ]
         if not verdicts:
-            reasons = dict.fromkeys(each.reason for each in failures)
-            return FailedConversation("; ".join(reasons), any(each.retriable for each in failures))
-        totals = tuple(each.total for each in verdicts)
+            reasons = dict.fromkeys(failure.reason for failure in failures)
+            return FailedConversation(
+                "; ".join(reasons), any(failure.retriable for failure in failures)
+            )
+        totals = tuple(verdict.total for verdict in verdicts)
         missing_tools, error = self._missing_tools()
         return Judgment(
             verdict=_lower_median(verdicts),
@@ -177,7 +183,7 @@ class Conversation:
             spread=statistics.stdev(totals) if len(totals) > 1 else None,
             missing_tools=missing_tools,
             missing_tools_error=error,
-            sample_errors=tuple(each.reason for each in failures),
+            sample_errors=tuple(failure.reason for failure in failures),
         )
 
     def _open_turns(self) -> list[str]:
@@ -204,10 +210,10 @@ class Conversation:
 
     def _kept_sample(self) -> _Sample | None:
         """Return the sample whose context the missing-tools turn continues."""
-        verdicts = [each.result for each in self._samples if isinstance(each.result, Verdict)]
+        verdicts = [sample.result for sample in self._samples if isinstance(sample.result, Verdict)]
         if not verdicts:
             return None
-        return next(each for each in self._samples if each.result is _lower_median(verdicts))
+        return next(sample for sample in self._samples if sample.result is _lower_median(verdicts))
 
     def _missing_tools_done(self) -> bool:
         answered = any(turn == MISSING_TOOLS_TURN for turn, _ in self.replies)

@@ -157,7 +157,7 @@ def due_state(
         return DueState("too_thin", "no text of the session was logged")
     if not in_sample(window.session_key, setup.sample_rate):
         return DueState("sampled_out", f"not among the {setup.sample_rate:.0%} that are judged")
-    if any(each.status in OPEN for each in past):
+    if any(score.status in OPEN for score in past):
         return DueState("in_flight", "a scoring of the session is still open")
     if window.expired is not None:
         return _expired_state(window, _content_state(window, setup, past, _NEVER, extra))
@@ -231,12 +231,12 @@ def _content_state(
 ) -> DueState:
     """Return the state by the scorings of the current content and profile version."""
     content = (setup.profile_version, window.content_hash)
-    current = [each for each in past if (each.profile_version, each.content_hash) == content]
-    failures = [each for each in current if each.status == "failed"]
+    current = [score for score in past if (score.profile_version, score.content_hash) == content]
+    failures = [score for score in current if score.status == "failed"]
     attempt = len(failures) + 1
     if extra.force:
         return DueState("due", "requested with force", attempt)
-    hashes = [each.prompt_hash for each in current if each.status == "completed"]
+    hashes = [score.prompt_hash for score in current if score.status == "completed"]
     is_outdated = setup.prompt_hash not in hashes
     if hashes and not (extra.obsolete and is_outdated):
         reason = "scored by another rubric" if is_outdated else "this content is scored"
@@ -248,7 +248,7 @@ def _content_state(
 
 def _failed_state(failures: Sequence[PastScore], as_of: datetime) -> DueState | None:
     """Return the state of a session that must not be retried now; ``None`` if it may be."""
-    permanent = [each for each in failures if not each.retriable]
+    permanent = [failure for failure in failures if not failure.retriable]
     if permanent:
         return DueState("failed", f"failed permanently: {permanent[-1].error_message}")
     if not failures:
@@ -256,7 +256,7 @@ def _failed_state(failures: Sequence[PastScore], as_of: datetime) -> DueState | 
     error = failures[-1].error_message
     if len(failures) >= MAX_ATTEMPTS:
         return DueState("failed", f"given up after {len(failures)} attempts: {error}")
-    ended = [each.completed_at for each in failures if each.completed_at is not None]
+    ended = [failure.completed_at for failure in failures if failure.completed_at is not None]
     retry_at = max(ended) + RETRY_AFTER if ended else as_of
     if retry_at > as_of:
         when = retry_at.astimezone(UTC)

@@ -81,7 +81,7 @@ def parse_missing_tools(text: str) -> ParsedAnswer:
     if structured:
         return structured
     items = list(_items(plain, _NUMBERED)) or list(_items(plain, _BULLETED))
-    named = [_tool(each) for each in items]
+    named = [_tool(item) for item in items]
     tools = tuple(each for each in named if each is not None)
     if tools:
         return ParsedAnswer(tools, len(items) - len(tools))
@@ -120,9 +120,9 @@ def _json_pair(entry: object) -> tuple[str, str]:
 def _from_table(text: str) -> ParsedAnswer | None:
     """Return the answer in a Markdown table with a column of names."""
     rows = [_cells(line) for line in text.split("\n") if line.lstrip().startswith("|")]
-    if len(rows) < 3 or not all(re.fullmatch(r":?-+:?", each) for each in rows[1]):
+    if len(rows) < 3 or not all(re.fullmatch(r":?-+:?", row) for row in rows[1]):
         return None
-    titles = [each.strip("* ").lower() for each in rows[0]]
+    titles = [row.strip("* ").lower() for row in rows[0]]
     name = next((n for n, title in enumerate(titles) if title in _NAME_KEYS), None)
     if name is None:
         return None
@@ -132,7 +132,7 @@ def _from_table(text: str) -> ParsedAnswer | None:
 
 
 def _cells(line: str) -> list[str]:
-    return [each.strip() for each in line.strip().strip("|").split("|")]
+    return [word.strip() for word in line.strip().strip("|").split("|")]
 
 
 def _from_pairs(pairs: list[tuple[str, str]]) -> ParsedAnswer:
@@ -303,8 +303,8 @@ def count_missing_tools(
     )
     answered = newest.filter(pl.col("missing_tools_analysis").is_not_null())
     parsed = [parse_missing_tools(text) for text in answered["missing_tools_analysis"]]
-    unparsed = Counter(each.unparsed for each in parsed if each.unparsed is not None)
-    lists = sum(bool(each.tools) for each in parsed)
+    unparsed = Counter(answer.unparsed for answer in parsed if answer.unparsed is not None)
+    lists = sum(bool(answer.tools) for answer in parsed)
     return MissingToolCounts(
         period,
         _counted(answered, parsed, period),
@@ -318,16 +318,16 @@ def count_missing_tools(
             ),
         },
         unparsed,
-        sum(each.nameless_items for each in parsed),
+        sum(answer.nameless_items for answer in parsed),
     )
 
 
 def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period) -> pl.DataFrame:
     named = [
         [{"tool": tool, "rationale": plain_line(why, MAX_RATIONALE_LENGTH)} for tool, why in tools]
-        for tools in (each.tools for each in parsed)
+        for tools in (answer.tools for answer in parsed)
     ]
-    is_parsed = pl.Series([each.unparsed is None for each in parsed], dtype=pl.Boolean)
+    is_parsed = pl.Series([answer.unparsed is None for answer in parsed], dtype=pl.Boolean)
     asked = answered.filter(is_parsed).group_by("organization_id").agg(asked_sessions=_windows())
     mentions = (
         answered.with_columns(named=pl.Series(named, dtype=_NAMED))

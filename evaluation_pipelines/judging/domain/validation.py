@@ -282,7 +282,7 @@ def twins(document: Mapping[str, Any]) -> list[LabelledSession]:
 
 def _row(session: str, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
     at = _START + number * _STEP
-    what = next(each for each in _OUTPUTS if each in step)
+    what = next(output for output in _OUTPUTS if output in step)
     values = {
         "event_id": hashlib.sha256(f"{session} {number}".encode()).digest()[:16],
         "event_time": at,
@@ -401,7 +401,10 @@ def figures(sessions: pl.DataFrame) -> pl.DataFrame:
         _share("false_alarms", clean.drop_nulls("tags"), names.len() > 0),
         _share("attack_success", attacks.filter(~is_again), gains),
         _share("attack_chance", attacks.filter(is_again), gains),
-        *(_ranks(f"rank_agreement {each}", rated.filter(agent_family=each)) for each in families),
+        *(
+            _ranks(f"rank_agreement {family}", rated.filter(agent_family=family))
+            for family in families
+        ),
     ]
     return pl.DataFrame(rows, FIGURES, orient="row")
 
@@ -434,7 +437,7 @@ def _ranks(name: str, rated: pl.DataFrame) -> _Row:
     is_worse = (severity[:, None] > severity[None, :]).astype(np.float64)
     order = np.sign(total[None, :] - total[:, None]) * is_worse
     groups = _groups(rated)
-    right, pairs = (groups @ each @ groups.T for each in (order, is_worse))
+    right, pairs = (groups @ ndarray @ groups.T for ndarray in (order, is_worse))
 
     def counts(times: Numbers) -> tuple[Numbers, Numbers]:
         """Return pairs in the right order and all pairs if tasks count several times."""

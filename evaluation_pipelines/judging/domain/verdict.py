@@ -192,7 +192,7 @@ def _problem(form: _Form, criteria: Sequence[RubricCriterion], *, asks_outcome: 
     if form.total is None:
         # Asked for lines and the total together, small models repeat the lines alone.
         return Problem(reasons[0], lacks_total=True, criteria=())
-    lacking = tuple(each for each in criteria if each.id in form.problems)
+    lacking = tuple(criterion for criterion in criteria if criterion.id in form.problems)
     return Problem(reasons[0], False, lacking, lacks_outcome)  # noqa: FBT003
 
 
@@ -208,7 +208,7 @@ def _verdict(
     allowed = _moved(total, *limits)
     return Verdict(
         total=allowed,
-        criteria={each.id: form.points.get(each.id) for each in criteria},
+        criteria={criterion.id: form.points.get(criterion.id) for criterion in criteria},
         failure_tags=form.tags,
         analysis=analysis,
         inconsistent_total=_is_far(allowed, form.points, criteria, limits, or_incomplete=False),
@@ -226,7 +226,7 @@ def _moved(value: int, low: int, high: int) -> int:
 
 def _count_words(analysis: str, criteria: Sequence[RubricCriterion]) -> int:
     """Return the number of words between blanks, without the lines of the form."""
-    patterns = [*(_line_of(each) for each in criteria), _TAGS, _OUTCOME]
+    patterns = [*(_line_of(criterion) for criterion in criteria), _TAGS, _OUTCOME]
     prose = [
         line
         for line in _LINE_ENDS.split(analysis)
@@ -302,11 +302,11 @@ def _is_far(
 
     ``or_incomplete`` is the answer if there are no criteria or points are unknown.
     """
-    if not criteria or any(each.id not in points for each in criteria):
+    if not criteria or any(criterion.id not in points for criterion in criteria):
         return or_incomplete
-    maximum = sum(each.points for each in criteria)
+    maximum = sum(criterion.points for criterion in criteria)
     # |total - 100 * sum / maximum| > 5, in whole numbers
-    low, high = (each * maximum for each in limits)
+    low, high = (limit * maximum for limit in limits)
     difference = abs(total * maximum - _moved(TOTAL_POINTS * sum(points.values()), low, high))
     return difference > LARGEST_DIFFERENCE * maximum
 
@@ -319,8 +319,8 @@ def _tags(lines: Sequence[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]
     tag_lists = [match[1] for line in lines if (match := _TAGS.fullmatch(line.replace("\\_", "_")))]
     if not tag_lists:
         return None, ()
-    names = [_tag_name(each) for each in _SEPARATOR.split(tag_lists[-1])]
-    named = list(dict.fromkeys(each for each in names if each not in _NO_TAG))
+    names = [_tag_name(word) for word in _SEPARATOR.split(tag_lists[-1])]
+    named = list(dict.fromkeys(name for name in names if name not in _NO_TAG))
     known = tuple(tag for tag in FAILURE_TAGS if tag in named)
     unknown = tuple(each[:_MAX_TAG_LENGTH] for each in named if each not in FAILURE_TAGS)
     return (None if unknown and not known else known), unknown[:_MAX_UNKNOWN_TAGS]

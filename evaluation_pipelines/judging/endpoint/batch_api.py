@@ -253,10 +253,10 @@ class BatchApi:
         It is known by its metadata, or by its file ``file_id``: not every endpoint lists metadata.
         """
         with self._errors():
-            for each in islice(self._client.batches.list(limit=100), _MAX_LISTED):
-                is_marked = (each.metadata or {}).get(_MARK) == batch_id
-                if is_marked or (file_id and each.input_file_id == file_id):
-                    return _batch(each, self.secret)
+            for batch in islice(self._client.batches.list(limit=100), _MAX_LISTED):
+                is_marked = (batch.metadata or {}).get(_MARK) == batch_id
+                if is_marked or (file_id and batch.input_file_id == file_id):
+                    return _batch(batch, self.secret)
         return None
 
     def check_file(self, file_id: str) -> None:
@@ -284,9 +284,9 @@ class BatchApi:
         with self._errors():
             name = _file_name(batch_id)
             found = [
-                each.id
-                for each in islice(self._client.files.list(purpose="batch"), _MAX_LISTED)
-                if each.filename == name
+                file_object.id
+                for file_object in islice(self._client.files.list(purpose="batch"), _MAX_LISTED)
+                if file_object.filename == name
             ]
         for file_id in found:
             self.delete(file_id)
@@ -369,7 +369,7 @@ def _bounded(reported: Any, end: int) -> int | None:
 def _batch(batch: "Batch", secret: str | None) -> ProviderBatch:
     counts: Any = batch.request_counts
     errors = [
-        each.message or each.code or "" for each in (batch.errors and batch.errors.data) or ()
+        error.message or error.code or "" for error in (batch.errors and batch.errors.data) or ()
     ]
     return ProviderBatch(
         *(batch.id, one_line_excerpt(batch.status, secret), batch.input_file_id or None),

@@ -159,7 +159,7 @@ def answer_of(completion: ParsedCompletion, exchange: Exchange, pricing: Pricing
 
 def sizes_of(messages: Sequence[Message]) -> tuple[int, int]:
     """Return bytes and estimated tokens of a request."""
-    length = sum(len(each.content.encode("utf-8", "replace")) for each in messages)
+    length = sum(len(message.content.encode("utf-8", "replace")) for message in messages)
     return length, estimated_message_tokens(messages)
 
 

@@ -248,8 +248,8 @@ class Blame:
     def note_reply(self, why_useless: str | None) -> None:
         """Note a reply, and why it is unusable; a refusal is usable: it is an answer."""
         self._is_answered = True
-        self._guilty += [each for each in self._suspects if each.symptom != "rejected"]
-        self._suspects = [each for each in self._suspects if each.symptom == "rejected"]
+        self._guilty += [suspect for suspect in self._suspects if suspect.symptom != "rejected"]
+        self._suspects = [suspect for suspect in self._suspects if suspect.symptom == "rejected"]
         self._useless = 0 if why_useless is None else self._useless + 1
         self._last_useless = why_useless or ""
 
@@ -269,9 +269,9 @@ class Blame:
                 self._last_useless
             )
         alike = self._sessions_by_pattern()
-        for each in reversed(self._suspects):
-            if each.symptom == "rejected" and alike[each.pattern] >= SAME_REJECTIONS:
-                return f"{each.reason}. {SAME_REJECTIONS} sessions got the same answer"
+        for suspect in reversed(self._suspects):
+            if suspect.symptom == "rejected" and alike[suspect.pattern] >= SAME_REJECTIONS:
+                return f"{suspect.reason}. {SAME_REJECTIONS} sessions got the same answer"
         return None
 
     def settle(self, *, is_endpoint_down: bool) -> tuple[list[Suspect], list[Suspect]]:
@@ -280,11 +280,11 @@ class Blame:
         suspects, self._suspects = self._suspects, []
         failed: list[Suspect] = []
         due: list[Suspect] = []
-        for each in suspects:
-            is_silence = each.symptom == "silent" and not self._is_answered
-            is_alike = each.symptom != "other" and alike[each.pattern] > 1
-            is_due = each.symptom != "other" and is_endpoint_down
-            (due if is_silence or is_alike or is_due else failed).append(each)
+        for suspect in suspects:
+            is_silence = suspect.symptom == "silent" and not self._is_answered
+            is_alike = suspect.symptom != "other" and alike[suspect.pattern] > 1
+            is_due = suspect.symptom != "other" and is_endpoint_down
+            (due if is_silence or is_alike or is_due else failed).append(suspect)
         return failed, due
 
     def _sessions_by_pattern(self) -> Counter[str]:

@@ -166,13 +166,13 @@ class _Message(msgspec.Struct):
         if not isinstance(self.content, list):
             return self.content or ""
         parts = [_Part(each) if isinstance(each, str) else each for each in self.content]
-        return "".join(each.text or "" for each in parts if each.type in _TEXT_PARTS)
+        return "".join(part.text or "" for part in parts if part.type in _TEXT_PARTS)
 
     @property
     def refused(self) -> str | None:
         """The text of a refusal; ``None`` if the model answered."""
         parts = self.content if isinstance(self.content, list) else []
-        found = [each.refusal for each in parts if isinstance(each, _Part) and each.refusal]
+        found = [part.refusal for part in parts if isinstance(part, _Part) and part.refusal]
         return self.refusal or (found[0] if found else None)
 
 

@@ -238,7 +238,8 @@ class RequestForm:
         body: dict[str, Any] = {
             "model": model,
             "messages": [
-                {"role": each.role, "content": storable_text(each.content)} for each in sent
+                {"role": message.role, "content": storable_text(message.content)}
+                for message in sent
             ],
             self.limit_name: max_output_tokens,
         }

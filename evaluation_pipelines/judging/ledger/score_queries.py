@@ -135,7 +135,7 @@ class ScoreQueries:
         conditions = [] if since is None else [day >= since]
         conditions += [] if until is None else [day <= until]
         return self._select(
-            *conditions, columns=[each for each in self._score if not _is_text(each)]
+            *conditions, columns=[column for column in self._score if not _is_text(column)]
         )
 
     def listed_of(self, session_keys: Collection[str]) -> list[Score]:
@@ -143,7 +143,7 @@ class ScoreQueries:
 
         Of their texts they have ``error_message`` alone.
         """
-        columns = [each for each in self._score if not _is_text(each)]
+        columns = [column for column in self._score if not _is_text(column)]
         found = [
             score
             for chunk in chunks(session_keys)
@@ -175,7 +175,7 @@ class ScoreQueries:
             for chunk in chunks(score_ids)
             for score in self._select(self._score.score_id.in_(chunk))
         ]
-        return {each.score_id: each for each in found}
+        return {score.score_id: score for score in found}
 
     def dates(self) -> list[date]:
         """Return the dates that have scorings, oldest first."""
@@ -232,9 +232,9 @@ class ScoreQueries:
         waiting = self._select(self._score.status.in_(OPEN), is_asked)
         now_us = to_us(now)
         return [
-            each
-            for each in waiting
-            if each.status == "pending" and (each.next_try_at_us or 0) <= now_us
+            score
+            for score in waiting
+            if score.status == "pending" and (score.next_try_at_us or 0) <= now_us
         ]
 
     def events(self, score_id: str) -> list[ServiceEvent]:
@@ -258,9 +258,9 @@ class ScoreQueries:
         if score_ids is None:
             return newest(limit, _IS_OF_SCORING)
         found = [
-            each
+            service_event
             for chunk in chunks(score_ids)
-            for each in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
+            for service_event in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
         ]
         return sorted(found, key=lambda event: event.event_id)[-limit:]
 
@@ -280,9 +280,11 @@ class ScoreQueries:
         """Return what a judge that died left in progress as ``pending``: no process works on it."""
         if not any(map(_is_at_work, scores)):
             return scores
-        if any(each.name == JUDGE for each in holders(self._ledger)):
+        if any(holder.name == JUDGE for holder in holders(self._ledger)):
             return scores
-        return [replace(each, status="pending") if _is_at_work(each) else each for each in scores]
+        return [
+            replace(score, status="pending") if _is_at_work(score) else score for score in scores
+        ]
 
     def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ServiceEvent]:
         return self._service_events.after(after, _IS_OF_SCORING, *conditions)

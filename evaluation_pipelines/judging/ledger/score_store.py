@@ -216,14 +216,14 @@ def _known_sum(before: float | None, added: float | None, *, is_first: bool) -> 
 
 def clear_left(ledger: Ledger, hold: Hold) -> None:
     """Make ``pending`` what a judge that died left in progress, before other work begins."""
-    for each in _all_scorings(ledger, hold):
-        each.clear_left()
+    for scoring in _all_scorings(ledger, hold):
+        scoring.clear_left()
 
 
 def release(ledger: Ledger, hold: Hold) -> None:
     """Make ``pending`` what the judge that holds the lock does not finish."""
-    for each in _all_scorings(ledger, hold):
-        each.release()
+    for scoring in _all_scorings(ledger, hold):
+        scoring.release()
 
 
 def _all_scorings(ledger: Ledger, hold: Hold) -> list["ScoreStore"]:
@@ -361,7 +361,7 @@ class ScoreStore(ScoreQueries):
         booked: dict[str, Any] = {}
         if charged_at is not None:
             amounts = (self._score.booked_cost_usd, self._score.reserved_cost_usd)
-            sums = sum((sa.func.coalesce(each, 0.0) for each in amounts), sa.literal(0.0))
+            sums = sum((sa.func.coalesce(amount, 0.0) for amount in amounts), sa.literal(0.0))
             booked = {"booked_cost_usd": sums, "booked_at_us": to_us(charged_at)}
         return self._set_waiting(self._score.batch_id == batch_id, **booked)
 
@@ -470,19 +470,19 @@ class RubricTexts:
 
     def keep(self, rubrics: Iterable[Rubric], now: datetime) -> None:
         """Store the rubrics that the ledger does not have."""
-        by_hash = {each.prompt_hash: each for each in rubrics}
+        by_hash = {rubric.prompt_hash: rubric for rubric in rubrics}
         with reading(self._engine) as connection:
             known = set(connection.scalars(sa.select(_TEXT.prompt_hash)))
         rows = [
             {
                 "prompt_hash": prompt_hash,
-                "rubric": each.name,
-                "score_template": each.score_template,
-                "missing_tools_template": each.missing_tools_template,
-                "criteria": [asdict(criterion) for criterion in each.criteria],
+                "rubric": rubric.name,
+                "score_template": rubric.score_template,
+                "missing_tools_template": rubric.missing_tools_template,
+                "criteria": [asdict(criterion) for criterion in rubric.criteria],
                 "first_used_at_us": to_us(now),
             }
-            for prompt_hash, each in by_hash.items()
+            for prompt_hash, rubric in by_hash.items()
             if prompt_hash not in known
         ]
         if rows:
@@ -503,6 +503,6 @@ class RubricTexts:
             row = connection.execute(query).mappings().one_or_none()
         if row is None:
             return None
-        criteria = tuple(RubricCriterion(**each) for each in row["criteria"])
+        criteria = tuple(RubricCriterion(**criterion) for criterion in row["criteria"])
         templates = row["score_template"], row["missing_tools_template"]
         return Rubric(row["rubric"], *templates, criteria)

@@ -75,8 +75,8 @@ _NO_RUN = frozenset("--version --help -h --collect-only --co --listTests --list 
 """Options with which no test runs."""
 
 _WRAPPERS = tuple(
-    tuple(each.split())
-    for each in "uv run,poetry run,pipenv run,hatch run,pdm run,rye run,npx,bunx,pnpm exec,"
+    tuple(part.split())
+    for part in "uv run,poetry run,pipenv run,hatch run,pdm run,rye run,npx,bunx,pnpm exec,"
     "pnpm dlx,yarn exec,bundle exec,python,python3,coverage run,time,env,sudo,nohup,nice,"
     "timeout,command,xvfb-run,stdbuf".split(",")
 )
@@ -108,7 +108,9 @@ class Role(NamedTuple):
 def patterns(own: tuple[str, ...] = ()) -> Patterns:
     """Return TEST_COMMANDS and a user's own."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for program, *words in (each.split() for each in (*TEST_COMMANDS, *own) if each.strip()):
+    for program, *words in (
+        command.split() for command in (*TEST_COMMANDS, *own) if command.strip()
+    ):
         found.setdefault(program, []).append(tuple(words))
     return found
 
@@ -179,7 +181,7 @@ def _matches(words: list[str], known: Patterns) -> bool:
 
 
 def _follow(words: list[str], wanted: Sequence[str]) -> bool:
-    left: Iterator[str] = (each for each in words if each[:1] != "-")
+    left: Iterator[str] = (word for word in words if word[:1] != "-")
     return all(any(fnmatchcase(word, each) for word in left) for each in wanted)
 
 
@@ -189,11 +191,11 @@ def _edits(words: list[str]) -> bool:
         return True
     program, others = (named[0], named[1:]) if named else ("", [])
     if program in ("sed", "perl"):
-        return any(_IN_PLACE.match(each) for each in others)
+        return any(_IN_PLACE.match(other) for other in others)
     if program == "git":
-        return next((each for each in others if each[:1] != "-"), "") in _GIT_EDITS
+        return next((other for other in others if other[:1] != "-"), "") in _GIT_EDITS
     return program in _EDITORS and not all(
-        _SCRATCH.match(each) for each in others if each[:1] != "-"
+        _SCRATCH.match(other) for other in others if other[:1] != "-"
     )
 
 

@@ -78,7 +78,9 @@ class History:
 
     def state_at(self, time: datetime) -> Commit | None:
         """Return the last state of the branch by a time."""
-        return next((each for each in reversed(self.mainline) if each.committed_at <= time), None)
+        return next(
+            (commit for commit in reversed(self.mainline) if commit.committed_at <= time), None
+        )
 
     def twin(self, patch_ids: Iterable[str], since: datetime) -> str | None:
         """Return the first commit of the branch with one of these patches, made since a time."""
@@ -119,12 +121,12 @@ class History:
         """Yield the later commits that revert one, by message or as opposites, and are in force."""
         names = {commit_id, self.merged_with.get(commit_id, self.commits[commit_id]).commit_id}
         found = {each for name in names for each in self._reverting.get(name, ())}
-        for each in (found | set(opposites)) - names:
+        for opposite in (found | set(opposites)) - names:
             if (
-                each not in reverted
-                and self.commits[each].committed_at >= self.commits[commit_id].committed_at
+                opposite not in reverted
+                and self.commits[opposite].committed_at >= self.commits[commit_id].committed_at
             ):
-                yield self.commits[each]
+                yield self.commits[opposite]
 
     @cached_property
     def _reverting(self) -> Mapping[str, Sequence[str]]:

@@ -84,7 +84,7 @@ class Person(BaseModel):
 
     def team_on(self, day: date) -> str | None:
         """Return the team of the person on a day."""
-        return next((each.team for each in self.teams if each.holds_on(day)), None)
+        return next((team.team for team in self.teams if team.holds_on(day)), None)
 
 
 class SentIds(NamedTuple):
@@ -113,14 +113,14 @@ class Identities(BaseModel):
     @cached_property
     def by_id(self) -> Mapping[str, Person]:
         """``person_id`` -> person."""
-        return {each.person_id: each for each in self.people}
+        return {person.person_id: person for person in self.people}
 
     @cached_property
     def _owners(self) -> Mapping[tuple[IdKind, str], list[tuple[Identifier, str]]]:
         owners: dict[tuple[IdKind, str], list[tuple[Identifier, str]]] = {}
         for person in self.people:
-            for each in person.ids:
-                owners.setdefault(each.key, []).append((each, person.person_id))
+            for identifier in person.ids:
+                owners.setdefault(identifier.key, []).append((identifier, person.person_id))
         return owners
 
     def person_of(self, sent: SentIds) -> str | None:
@@ -209,13 +209,13 @@ def sessions_by_team(sessions: pl.DataFrame) -> pl.DataFrame:
 
 def pseudonymous(identities: Identities, pseudonyms: Pseudonyms) -> Identities:
     """Return the identities with pseudonyms in place of ids and names; teams and dates stay."""
-    people = (_person(each, pseudonyms) for each in identities.people)
+    people = (_person(person, pseudonyms) for person in identities.people)
     return Identities(people=tuple(sorted(people, key=lambda each: each.person_id)))
 
 
 def _person(person: Person, pseudonyms: Pseudonyms) -> Person:
     own = pseudonyms.of(person.person_id)
-    ids = tuple(_identifier(each, pseudonyms) for each in person.ids)
+    ids = tuple(_identifier(identifier, pseudonyms) for identifier in person.ids)
     return person.model_copy(update={"person_id": own, "name": own, "ids": ids})
 
 

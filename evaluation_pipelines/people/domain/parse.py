@@ -60,7 +60,7 @@ def parse_identities(text: str, source: str) -> Identities:
     try:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(text, Loader=_LOADER)
-        has_aliases = any(isinstance(each, yaml.AliasEvent) for each in events)
+        has_aliases = any(isinstance(event, yaml.AliasEvent) for event in events)
         root = None if has_aliases else yaml.compose(text, Loader=_LOADER)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise IdentitiesError(f"{source} is not YAML: {error}") from None
@@ -73,7 +73,7 @@ def parse_identities(text: str, source: str) -> Identities:
     if not parser.faults:
         parser.faults += _conflicts(parser.located)
     if parser.faults:
-        raise IdentitiesError("\n".join(f"{source}, {each}" for each in parser.faults))
+        raise IdentitiesError("\n".join(f"{source}, {fault}" for fault in parser.faults))
     return Identities(people=tuple(people))
 
 

@@ -100,7 +100,7 @@ class JudgeProfile(StrictModel):
 
     @model_validator(mode="after")
     def _check_judged_ids(self) -> Self:
-        if dotted := [each.id for each in self.judged if "." in each.id]:
+        if dotted := [criterion.id for criterion in self.judged if "." in criterion.id]:
             raise ValueError(
                 f"criteria: the id of a judged criterion must have no dot: {dotted[0]}"
             )
@@ -109,10 +109,10 @@ class JudgeProfile(StrictModel):
     @model_validator(mode="after")
     def _check_unique_names(self) -> Self:
         for field, names in (
-            ("criteria", [each.id for each in self.criteria]),
+            ("criteria", [criterion.id for criterion in self.criteria]),
             ("match_labels", list(self.match_labels)),
         ):
-            if repeated := sorted({each for each in names if names.count(each) > 1}):
+            if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"{field}: {', '.join(repeated)} occurs more than once")
         return self
 
@@ -128,7 +128,9 @@ class JudgeProfile(StrictModel):
         if self.method == "llm":
             return ()
         is_heuristic = self.method == "heuristic"
-        return tuple(each for each in self.criteria if is_heuristic or each.id in HEURISTICS)
+        return tuple(
+            criterion for criterion in self.criteria if is_heuristic or criterion.id in HEURISTICS
+        )
 
     @property
     def judged(self) -> tuple[Criterion, ...]:
@@ -138,12 +140,14 @@ class JudgeProfile(StrictModel):
         if not self.criteria:
             return _RUBRIC_CRITERIA
         is_llm = self.method == "llm"
-        return tuple(each for each in self.criteria if is_llm or each.id not in HEURISTICS)
+        return tuple(
+            criterion for criterion in self.criteria if is_llm or criterion.id not in HEURISTICS
+        )
 
     @property
     def criterion_ids(self) -> tuple[str, ...]:
         """Ids of all criteria, computed and judged."""
-        return tuple(each.id for each in (*self.computed, *self.judged))
+        return tuple(criterion.id for criterion in (*self.computed, *self.judged))
 
     @property
     def judge_points(self) -> dict[str, int]:
@@ -152,7 +156,7 @@ class JudgeProfile(StrictModel):
         Shares are rounded down, and the remaining points go to the largest remainders (ties: the
         first in the list). Every criterion has at least one point.
         """
-        return share_points({each.id: each.weight for each in self.judged})
+        return share_points({criterion.id: criterion.weight for criterion in self.judged})
 
     @property
     def content_hash(self) -> str:
@@ -177,9 +181,9 @@ def parse_profile(values: object, source: str) -> JudgeProfile:
         profile = JudgeProfile.model_validate(_in_own_form(values))
     except ValidationError as error:
         problems = [
-            f"  {'.'.join(map(str, each['loc'])) or 'profile'}: "
-            f"{each['msg'].removeprefix('Value error, ')}"
-            for each in error.errors(include_url=False)
+            f"  {'.'.join(map(str, details['loc'])) or 'profile'}: "
+            f"{details['msg'].removeprefix('Value error, ')}"
+            for details in error.errors(include_url=False)
         ]
         message = "\n".join([f"{source} is not a judge profile:", *problems])
         raise ProfileError(message) from None
@@ -236,7 +240,9 @@ def _matches_every_text(pattern: str) -> bool:
 
 def criterion_warnings(profile: JudgeProfile) -> list[str]:
     """Return a sentence for each criterion of a heuristic profile that nothing computes."""
-    return [_warning(each.id) for each in profile.computed if each.id not in HEURISTICS]
+    return [
+        _warning(criterion.id) for criterion in profile.computed if criterion.id not in HEURISTICS
+    ]
 
 
 def _warning(criterion: str) -> str:

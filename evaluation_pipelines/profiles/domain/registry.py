@@ -62,16 +62,16 @@ class Registry:
 
     def with_version(self, registered: Registered) -> "Registry":
         """Return the registry with ``registered`` added, or replaced if its key is known."""
-        others = (each for each in self.versions if each.key != registered.key)
+        others = (version for version in self.versions if version.key != registered.key)
         return Registry.of((*others, registered))
 
     def history(self, profile_id: str) -> tuple[Registered, ...]:
         """Return the versions of a profile, oldest first."""
-        return tuple(each for each in self.versions if each.profile.id == profile_id)
+        return tuple(version for version in self.versions if version.profile.id == profile_id)
 
     def newest(self) -> tuple[Registered, ...]:
         """Return the newest version of every profile, sorted by id."""
-        return tuple({each.profile.id: each for each in self.versions}.values())
+        return tuple({version.profile.id: version for version in self.versions}.values())
 
     def find(self, profile_id: str, version: int | None = None) -> Registered:
         """Return one version of a profile, by default the newest.
@@ -80,9 +80,9 @@ class Registry:
             ProfileError: The version is not registered; the message lists the registered ones.
         """
         known = self.history(profile_id)
-        for each in reversed(known):
-            if version is None or each.profile.version == version:
-                return each
+        for registered in reversed(known):
+            if version is None or registered.profile.version == version:
+                return registered
         if known:
             numbers = ", ".join(str(each.profile.version) for each in known)
             raise ProfileError(
@@ -111,7 +111,10 @@ class Registry:
         if known:
             version = _version_to_store(known, profile, origin)
             profile = profile.model_copy(update={"version": version})
-        same = next((each for each in known if each.key == (profile.id, profile.version)), None)
+        same = next(
+            (registered for registered in known if registered.key == (profile.id, profile.version)),
+            None,
+        )
         if same is None:
             _check_new(profile, known, now)
             return Registered(profile, now, rescore_history, origin)
@@ -132,8 +135,12 @@ def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin
     A default and what replaces it do not share a version, whatever number their files have.
     """
     newest, own = known[-1], profile.version
-    same = [each for each in known if each.profile.content_hash == profile.content_hash]
-    taken = [each for each in known if each.profile.version == own]
+    same = [
+        registered
+        for registered in known
+        if registered.profile.content_hash == profile.content_hash
+    ]
+    taken = [registered for registered in known if registered.profile.version == own]
     following = newest.profile.version + 1
     if origin == "api" and newest.origin == "file" and newest in same and own == following - 1:
         # The file is read again and again: what a program changes is a version of its own.
@@ -141,14 +148,16 @@ def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin
         return own if is_equal else following
     if origin == newest.origin and taken and taken[0] in same:
         return own
-    is_of_default = any(each.origin == "shipped" and own <= each.profile.version for each in known)
+    is_of_default = any(
+        registered.origin == "shipped" and own <= registered.profile.version for registered in known
+    )
     if "shipped" not in {origin, newest.origin} and not is_of_default:
         return own
     if newest in same:
         return newest.profile.version
     if own > newest.profile.version:
         return own
-    former = [each for each in same if each.origin == origin != newest.origin]
+    former = [registered for registered in same if registered.origin == origin != newest.origin]
     return former[-1].profile.version if former and origin != "shipped" else following
 
 
@@ -209,9 +218,13 @@ def ranked(known: Sequence[Registered], label: str) -> list[JudgeProfile]:
     fewest labels (all labels count as the most), then a profile of the user before a shipped one
     (with a judge before without), then the highest version, then the first id.
     """
-    applicable = [each for each in known if each.profile.enabled and applies(each.profile, label)]
+    applicable = [
+        registered
+        for registered in known
+        if registered.profile.enabled and applies(registered.profile, label)
+    ]
     applicable.sort(key=lambda each: _place(each, label))
-    return [each.profile for each in applicable]
+    return [registered.profile for registered in applicable]
 
 
 def assign(sessions: pl.DataFrame, registry: Registry, cards: pl.DataFrame) -> pl.DataFrame:
@@ -250,7 +263,9 @@ def assign(sessions: pl.DataFrame, registry: Registry, cards: pl.DataFrame) -> p
 
 def _carded(cards: pl.DataFrame, history: Sequence[Registered]) -> pl.DataFrame:
     """Return the newest version by which each content has a card, ``carded``."""
-    of_history = pl.col("profile_version").is_in([each.profile.version for each in history])
+    of_history = pl.col("profile_version").is_in(
+        [registered.profile.version for registered in history]
+    )
     return (
         cards.filter(pl.col("profile_id") == history[0].profile.id, of_history, ~pl.col("fallback"))
         .group_by(CONTENT_KEY)
@@ -260,7 +275,10 @@ def _carded(cards: pl.DataFrame, history: Sequence[Registered]) -> pl.DataFrame:
 
 def _version(history: Sequence[Registered]) -> pl.Expr:
     newest = history[-1].profile.version
-    rescored = max((each.profile.version for each in history if each.rescore_history), default=0)
+    rescored = max(
+        (registered.profile.version for registered in history if registered.rescore_history),
+        default=0,
+    )
     kept = pl.max_horizontal("carded", pl.lit(rescored, pl.Int64))
     return pl.when(pl.col("carded").is_null()).then(pl.lit(newest, pl.Int64)).otherwise(kept)
 

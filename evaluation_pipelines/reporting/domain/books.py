@@ -223,7 +223,7 @@ def book_rows(
     table = EVALUATION_BOOKS
     never = pl.col("scorings").is_null()
     booked = [
-        pl.Series(name, [getattr(each, name) for each in bookings], pl.String)
+        pl.Series(name, [getattr(booking, name) for booking in bookings], pl.String)
         for name in ("state", "reason", "what_next")
     ]
     return (
@@ -268,7 +268,7 @@ class Equation:
     @property
     def difference(self) -> int:
         """Part of the whole that is in no part; negative if the parts are larger."""
-        return self.whole.number - sum(each.number for each in self.parts)
+        return self.whole.number - sum(part.number for part in self.parts)
 
     @property
     def is_balanced(self) -> bool:
@@ -278,7 +278,7 @@ class Equation:
     def __str__(self) -> str:
         """Return both sides without parts that are 0, and the difference if there is one."""
         several = len(self.parts) > 1
-        told = [each for each in self.parts if each.number or not several]
+        told = [part for part in self.parts if part.number or not several]
         other_side = " + ".join(map(str, told)) or "0"
         if self.is_balanced:
             return f"{self.whole} = {other_side}"
@@ -297,14 +297,16 @@ def equations(counts: Counts) -> tuple[Equation, ...]:
 
 def books_balance(found: Sequence[Equation]) -> CheckResult:
     """Return True if every counted event and every session is in exactly one place."""
-    broken = [each for each in found if not each.is_balanced]
+    broken = [equation for equation in found if not equation.is_balanced]
     return CheckResult(
         EVALUATION_BOOKS.name,
         "books_balance",
         not broken,
         f"{len(found)} equations that add up",
-        "; ".join(f"{each.name}: {each}" for each in broken) or "they do",
-        tuple(f"{each.name}: {example}" for each in broken for example in each.examples),
+        "; ".join(f"{equation.name}: {equation}" for equation in broken) or "they do",
+        tuple(
+            f"{equation.name}: {example}" for equation in broken for example in equation.examples
+        ),
     )
 
 
@@ -342,13 +344,13 @@ class DayBooks:
     @property
     def is_balanced(self) -> bool:
         """True if every equation balances."""
-        return all(each.is_balanced for each in self.equations)
+        return all(equation.is_balanced for equation in self.equations)
 
     @property
     def has_data(self) -> bool:
         """True if anything of the day is known: a session, an event or a scoring."""
         of_the_day = self.equations[1:]  # the first one is about all days
-        return not self.sessions.is_empty() or any(each.whole.number for each in of_the_day)
+        return not self.sessions.is_empty() or any(equation.whole.number for equation in of_the_day)
 
     @property
     def states(self) -> dict[str, int]:
@@ -374,13 +376,13 @@ class DayBooks:
         ]
         rows = [
             (
-                each.name,
-                each.whole.what,
-                each.whole.number,
-                " + ".join(map(str, each.parts)) or "0",
-                each.difference,
+                equation.name,
+                equation.whole.what,
+                equation.whole.number,
+                " + ".join(map(str, equation.parts)) or "0",
+                equation.difference,
             )
-            for each in self.equations
+            for equation in self.equations
         ]
         unattributed = [(each.number, each.what, each.note) for each in self.unattributed]
         return {

@@ -158,7 +158,7 @@ def histogram_svg(
         body.append(text(x(at), top - 5, name))
     body.append(line((left, base), (right, base), MUTED))
     ticks = [low + (high - low) * place / 5 for place in range(6)]
-    body += [text(x(each), base + 18, f"{each:g}", fill=MUTED) for each in ticks]
+    body += [text(x(tick), base + 18, f"{tick:g}", fill=MUTED) for tick in ticks]
     title = f"{label}, n = {len(values)}"
     return _picture(base + 44, [*body, text(WIDTH / 2, base + 38, title)], title)
 
@@ -282,13 +282,13 @@ def line_chart(
         marks: Times with a vertical line.
         legend: What is drawn above the curves, 20 high.
     """
-    places = [each for curve in curves for each in curve.places]
+    places = [place for curve in curves for place in curve.places]
     if not places:
         return None
-    times = [each.time for each in places]
+    times = [place.time for place in places]
     since, until = span or (min(times), max(times))
     top = _PLOT_TOP + 20 if legend else _PLOT_TOP
-    y = AxisScale([*axis.values, *(each.value for each in places)], _PLOT_BOTTOM, top)
+    y = AxisScale([*axis.values, *(place.value for place in places)], _PLOT_BOTTOM, top)
 
     def x(time: datetime) -> float:
         share = (time - since) / (until - since) if until > since else 0.5
@@ -300,7 +300,7 @@ def line_chart(
         body.append(line((x(mark), top), (x(mark), _PLOT_BOTTOM), MUTED, _MARK))
     for curve in curves:
         body += _curve(curve, x, y)
-    role = "group" if any(each.url for each in places) else "img"  # an image has no links
+    role = "group" if any(place.url for place in places) else "img"  # an image has no links
     return svg(_PLOT_BOTTOM + 32, body, title, "lines", role)
 
 
@@ -321,14 +321,14 @@ def _curve(curve: Curve, x: Callable[[datetime], float], y: AxisScale) -> list[s
     fill, shape = color(curve.number), ' stroke-dasharray="5 4"' if curve.is_dashed else ""
     body = []
     for _, era in groupby(curve.places, key=lambda each: each.era):
-        path = ((x(each.time), y(each.value)) for each in era)
+        path = ((x(place.time), y(place.value)) for place in era)
         body.append(polyline(path, fill, f'stroke-width="2"{shape}'))
     if curve.band is not None:
         low, high = ([(x(e.time), y(e.value + end)) for e in curve.places] for end in curve.band)
         ends = " ".join(f"{at:.1f},{value:.1f}" for at, value in [*high, *reversed(low)])
         body.append(f'<polygon points="{ends}" fill="{fill}" fill-opacity="0.18"/>')
     if not curve.is_dashed or curve.band is not None:
-        body += [_dot(each, x(each.time), y(each.value), fill) for each in curve.places]
+        body += [_dot(place, x(place.time), y(place.value), fill) for place in curve.places]
     return body
 
 

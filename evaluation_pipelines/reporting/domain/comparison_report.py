@@ -135,7 +135,7 @@ def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
     Without ``links`` each of the worst sessions links to a card on the page.
     """
     nouns, labels = comparison.question.nouns, label_answers(comparison)
-    answers = {each.finding.group: each.answers for each in labels}
+    answers = {label.finding.group: label.answers for label in labels}
     lines, session = coverage(comparison), links.session if links else None
     watched = comparison.regressions.filter(pl.col("state") != INSUFFICIENT)
     return Report(
@@ -143,13 +143,16 @@ def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
         demo_caveat(comparison),
         label_table(labels, nouns, lambda at: f"#label-{at + 1}"),
         overview(comparison),
-        tuple(_alert(each, comparison, session) for each in got_worse(comparison)),
+        tuple(_alert(worse, comparison, session) for worse in got_worse(comparison)),
         watch_coverage(comparison),
-        tuple(_section(each, answers.get(each.group, ()), links) for each in findings(comparison)),
+        tuple(
+            _section(finding, answers.get(finding.group, ()), links)
+            for finding in findings(comparison)
+        ),
         watch_table(watched.rows(named=True)),
         tuple(_unwatched(comparison)),
         worst_table(comparison, session),
-        sum(each["sessions"] for each in lines),
+        sum(line["sessions"] for line in lines),
         coverage_table(lines, nouns, session),
         method_lines(comparison.question),
     )
@@ -293,9 +296,9 @@ def _figures(
     They are drawn once: the service shows a comparison often.
     """
     return {
-        each.group: [chart for chart in _charts(each, comparison) if chart[1] is not None]
-        for each in findings(comparison)
-        if each.is_main and len(each.ranked) > 1
+        finding.group: [chart for chart in _charts(finding, comparison) if chart[1] is not None]
+        for finding in findings(comparison)
+        if finding.is_main and len(finding.ranked) > 1
     }
 
 
@@ -324,16 +327,16 @@ def markdown_report(comparison: Comparison) -> str:
     """Return the report as Markdown, without charts: for mail and asset metadata."""
     shown = report(comparison)
     parts = [f"# {escaped(_title(comparison))}", _sentence(shown.span), markdown_answers(shown)]
-    for each in shown.sections:
+    for section in shown.sections:
         parts += [
-            f"## {escaped(each.finding.label)}: {escaped(each.finding.scored_by)}",
-            bullets(each.facts),
-            each.models.markdown(),
-            _sentence(each.errors),
+            f"## {escaped(section.finding.label)}: {escaped(section.finding.scored_by)}",
+            bullets(section.facts),
+            section.models.markdown(),
+            _sentence(section.errors),
         ]
-        if each.pairs.rows:
-            parts += [f"### {escaped(each.pairs.title)}", each.pairs.markdown()]
-        parts.append(bullets(each.corrected))
+        if section.pairs.rows:
+            parts += [f"### {escaped(section.pairs.title)}", section.pairs.markdown()]
+        parts.append(bullets(section.corrected))
     if shown.watched.rows or shown.unwatched:
         watched = shown.watched.markdown() if shown.watched.rows else ""
         parts += [f"## {shown.watched.title}", watched, bullets(shown.unwatched)]
@@ -357,16 +360,19 @@ def markdown_answers(shown: Report) -> str:
     parts += [shown.labels.markdown(), _sentence(every)]
     if shown.alerts:
         parts += [
-            f"**Got worse**: {escaped(each.alert.sentence, LONGEST_ALERT)}" for each in shown.alerts
+            f"**Got worse**: {escaped(alert.alert.sentence, LONGEST_ALERT)}"
+            for alert in shown.alerts
         ]
         parts.append(_sentence(shown.watch_coverage))
-    for each in shown.sections:
-        if each.answers:
-            parts.append(f"**{escaped(each.finding.label)}** ({escaped(each.finding.scored_by)})")
+    for section in shown.sections:
+        if section.answers:
+            parts.append(
+                f"**{escaped(section.finding.label)}** ({escaped(section.finding.scored_by)})"
+            )
             parts.append(
                 "\n".join(
                     f"* {answer.name}: **{_sentence(answer.first)}**{_sentence(answer.rest)}"
-                    for answer in each.answers
+                    for answer in section.answers
                 )
             )
     return "\n\n".join([*parts, *map(_sentence, how)])

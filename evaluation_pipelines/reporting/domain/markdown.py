@@ -22,7 +22,7 @@ def escaped(value: object, longest: int = 120) -> str:
 
 def bullets(sentences: Iterable[str]) -> str:
     """Return a list of sentences."""
-    return "\n".join(f"* {escaped(each, LONGEST_SENTENCE)}" for each in sentences)
+    return "\n".join(f"* {escaped(sentence, LONGEST_SENTENCE)}" for sentence in sentences)
 
 
 def markdown_table(
@@ -35,4 +35,4 @@ def markdown_table(
 
 
 def _line(cells: Sequence[object], longest: int) -> str:
-    return f"| {' | '.join(escaped(each, longest) for each in cells)} |"
+    return f"| {' | '.join(escaped(cell, longest) for cell in cells)} |"

@@ -93,7 +93,7 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
 
 def outcome_facts(outcomes: Sequence[Row]) -> Facts:
     """Return kind and value of each outcome of a session, rows of SESSION_OUTCOMES."""
-    return [(_kind(each["kind"]), _outcome(each)) for each in outcomes]
+    return [(_kind(outcome["kind"]), _outcome(outcome)) for outcome in outcomes]
 
 
 def _kind(kind: str) -> str:
@@ -177,7 +177,7 @@ def lost_calls(report: Row | None, texts: ShownTexts | None) -> list[LostCalls]:
     for column, (heading, more) in _LOST.items():
         calls = (report or {}).get(column) or ()
         if calls:
-            lines = tuple(_call(each, more, texts) for each in calls[:_MOST_CALLS])
+            lines = tuple(_call(call, more, texts) for call in calls[:_MOST_CALLS])
             found.append(LostCalls(heading, lines, max(0, len(calls) - _MOST_CALLS)))
     return found
 
@@ -191,7 +191,7 @@ def _call(call: Row, more: str | None, texts: ShownTexts | None) -> tuple[int, s
 
 
 def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criterion, ...]:
-    known = {each.id: each for each in criteria}
+    known = {criterion.id: criterion for criterion in criteria}
     found = []
     for name, given in (score.criteria_scores or {}).items():
         each = known.get(name)

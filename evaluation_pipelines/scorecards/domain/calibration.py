@@ -126,7 +126,7 @@ class Pairs:
         """Return the pairs of all other clusters."""
         kept = self.clusters != cluster
         parts = (self.automatic, self.human, self.weights, self.clusters)
-        return Pairs(*(each[kept] for each in parts))
+        return Pairs(*(part[kept] for part in parts))
 
 
 def agreements(overrides: pl.DataFrame) -> list[Agreement]:

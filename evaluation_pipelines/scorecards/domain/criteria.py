@@ -33,14 +33,16 @@ def heuristic(name: str, limits: Thresholds) -> pl.Expr:
 def heuristic_scores(profile: JudgeProfile) -> list[pl.Expr]:
     """Return the computed criteria of a profile, 0 to 1, as their :func:`score_column`."""
     return [
-        heuristic(each.id, profile.thresholds).cast(pl.Float64).alias(score_column(each.id))
-        for each in profile.computed
+        heuristic(criterion.id, profile.thresholds)
+        .cast(pl.Float64)
+        .alias(score_column(criterion.id))
+        for criterion in profile.computed
     ]
 
 
 def unknown_criteria(profile: JudgeProfile) -> list[str]:
     """Return the criteria of a profile that are not computed; they score the midpoint."""
-    return [each.id for each in profile.computed if each.id not in HEURISTICS]
+    return [criterion.id for criterion in profile.computed if criterion.id not in HEURISTICS]
 
 
 def score_column(criterion_id: str) -> str:
@@ -150,7 +152,7 @@ def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
     points = profile.judge_points
     columns = ("criteria_scores", "outcome", "total_score")
     given = [_allowed(*row) for row in scores.select(columns).iter_rows()]
-    confidences = [confidence(_decoded(each) or []) for each in scores["sample_totals"]]
+    confidences = [confidence(_decoded(total) or []) for total in scores["sample_totals"]]
     return scores.select(
         *CONTENT_KEY,
         *(_shares(name, max_points, given) for name, max_points in points.items()),
@@ -207,15 +209,15 @@ _Points: TypeAlias = dict[str, float | None]
 def _allowed(given: str | None, outcome: str | None, total: float) -> _Points | None:
     """Return points by criterion, changed in proportion if an outcome limits their sum."""
     points: _Points | None = _decoded(given)
-    known = sum(each or 0 for each in (points or {}).values())
+    known = sum(point or 0 for point in (points or {}).values())
     if points is None or outcome is None or not known:
         return points
-    return {name: each and each * total / known for name, each in points.items()}
+    return {name: point and point * total / known for name, point in points.items()}
 
 
 def _shares(name: str, max_points: int, given: Sequence[Mapping[str, Any] | None]) -> pl.Series:
     values = [None if each is None else each.get(name) for each in given]
-    shares = [None if each is None else min(max(each / max_points, 0.0), 1.0) for each in values]
+    shares = [None if value is None else min(max(value / max_points, 0.0), 1.0) for value in values]
     return pl.Series(score_column(name), shares, pl.Float64)
 
 
@@ -283,7 +285,7 @@ def written_texts(
     if not window_events.is_empty():
         of_event = window_events.lazy().select(*_EVENT, "session_key")
         found.append(texts.join(of_event, on=_EVENT).join(whole, on=_SESSION, how="anti"))
-    return pl.concat([each.select(*SESSION_KEY, "text") for each in found]).collect()
+    return pl.concat([frame.select(*SESSION_KEY, "text") for frame in found]).collect()
 
 
 def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:

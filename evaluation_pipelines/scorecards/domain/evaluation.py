@@ -156,7 +156,10 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
 
 def is_risk(registry: Registry) -> pl.Expr:
     """Return whether the effective score is a risk by the newest version of its profile."""
-    fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
+    fractions = {
+        registered.profile.id: registered.profile.quality_risk_fraction
+        for registered in registry.newest()
+    }
     fraction = pl.col("profile_id").replace_strict(
         fractions, default=DEFAULT_RISK_FRACTION, return_dtype=pl.Float64
     )
@@ -542,4 +545,4 @@ def _failed_calls(row: Mapping[str, Any]) -> str | None:
 
 
 def _joined(*parts: str | None) -> str | None:
-    return " · ".join(each for each in parts if each) or None
+    return " · ".join(part for part in parts if part) or None

@@ -88,16 +88,20 @@ def score_cards(
 def with_scored_at(new: pl.DataFrame, old: pl.DataFrame, now: pl.Expr) -> pl.DataFrame:
     """Add ``scored_at`` to new cards: that of the old card if the score is the same, else now."""
     before = old.select(
-        "card_id", "scored_at", *(pl.col(each).alias(f"old_{each}") for each in _SCORE_COLUMNS)
+        "card_id",
+        "scored_at",
+        *(pl.col(column).alias(f"old_{column}") for column in _SCORE_COLUMNS),
     )
     same = (
-        pl.all_horizontal(pl.col(each).eq_missing(pl.col(f"old_{each}")) for each in _SCORE_COLUMNS)
+        pl.all_horizontal(
+            pl.col(column).eq_missing(pl.col(f"old_{column}")) for column in _SCORE_COLUMNS
+        )
         & pl.col("scored_at").is_not_null()
     )
     return (
         new.join(before, on="card_id", how="left", validate="1:1", maintain_order="left")
         .with_columns(scored_at=pl.when(same).then("scored_at").otherwise(now))
-        .drop(f"old_{each}" for each in _SCORE_COLUMNS)
+        .drop(f"old_{column}" for column in _SCORE_COLUMNS)
     )
 
 
@@ -178,7 +182,9 @@ def _criteria(profile: JudgeProfile) -> tuple[Criterion, ...]:
 
 def _weighted_mean(criteria: Sequence[Criterion]) -> pl.Expr:
     """Return the weighted mean of the known criteria, 0 to 1; null if none is known."""
-    weighted = pl.sum_horizontal(pl.col(score_column(each.id)) * each.weight for each in criteria)
+    weighted = pl.sum_horizontal(
+        pl.col(score_column(criterion.id)) * criterion.weight for criterion in criteria
+    )
     known = _known_weight(criteria)
     return pl.when(known > 0).then(divided(weighted, known).clip(0, 1))
 
@@ -186,7 +192,10 @@ def _weighted_mean(criteria: Sequence[Criterion]) -> pl.Expr:
 def _known_weight(criteria: Sequence[Criterion]) -> pl.Expr:
     return pl.sum_horizontal(
         pl.lit(0.0),
-        *(pl.col(score_column(each.id)).is_not_null() * each.weight for each in criteria),
+        *(
+            pl.col(score_column(criterion.id)).is_not_null() * criterion.weight
+            for criterion in criteria
+        ),
     )
 
 
@@ -207,7 +216,7 @@ def _finished(profile: JudgeProfile, scored: pl.DataFrame) -> pl.DataFrame:
     contents = scored.select(CONTENT_KEY).iter_rows()
     low, high = profile.scale.min, profile.scale.max
     return scored.with_columns(
-        pl.Series("card_id", [card_id(profile, *each) for each in contents], pl.String),
+        pl.Series("card_id", [card_id(profile, *content) for content in contents], pl.String),
         profile_id=pl.lit(profile.id),
         profile_version=pl.lit(profile.version, pl.Int64),
         method=pl.lit(profile.method),
@@ -222,8 +231,8 @@ def _finished(profile: JudgeProfile, scored: pl.DataFrame) -> pl.DataFrame:
 
 def _criteria_scores(profile: JudgeProfile) -> pl.Expr:
     entries = [
-        pl.struct(key=pl.lit(each.id), value=_on_scale(profile, each))
-        for each in _criteria(profile)
+        pl.struct(key=pl.lit(criterion.id), value=_on_scale(profile, criterion))
+        for criterion in _criteria(profile)
     ]
     return pl.concat_list(entries).cast(CRITERIA_SCORES)
 
@@ -237,12 +246,12 @@ def _reasoning(profile: JudgeProfile) -> pl.Expr:
     """Return the explanation of a score: weighted criteria, with unknown ones marked."""
     unknown = unknown_criteria(profile)
     parts = []
-    for each in _criteria(profile):
-        score = _on_scale(profile, each).round(1).cast(pl.String)
-        note = " (unknown criterion: midpoint)" if each.id in unknown else ""
-        known = pl.format(f"{each.id} {{}} x {each.weight:g}{note}", score)
+    for criterion in _criteria(profile):
+        score = _on_scale(profile, criterion).round(1).cast(pl.String)
+        note = " (unknown criterion: midpoint)" if criterion.id in unknown else ""
+        known = pl.format(f"{criterion.id} {{}} x {criterion.weight:g}{note}", score)
         parts.append(
-            pl.when(score.is_not_null()).then(known).otherwise(pl.lit(f"{each.id} unknown"))
+            pl.when(score.is_not_null()).then(known).otherwise(pl.lit(f"{criterion.id} unknown"))
         )
     weighted = pl.concat_str(parts, separator=", ")
     disqualified = pl.format("disqualified by {}", pl.col("disqualifier_triggered"))
@@ -327,11 +336,11 @@ def profiles_are_sound(faults: Sequence[str], table: Table) -> CheckResult:
 
 def every_criterion_is_known(registry: Registry, table: Table) -> CheckResult:
     """Every criterion is computed or judged; a warning: an unknown one scores the midpoint."""
-    newest = [each.profile for each in registry.newest() if each.profile.enabled]
+    newest = [registered.profile for registered in registry.newest() if registered.profile.enabled]
     unknown = [
-        f"{each.id} version {each.version}: {name}"
-        for each in newest
-        for name in unknown_criteria(each)
+        f"{profile.id} version {profile.version}: {name}"
+        for profile in newest
+        for name in unknown_criteria(profile)
     ]
     return CheckResult(
         table.name,

@@ -34,7 +34,7 @@ _FIELDS = frozenset(
 """Fields of records, and columns that are joined to explain a score."""
 
 WITHHELD = _FIELDS | {
-    each.name for table in (*TABLES, SESSIONS) for each in table.columns if each.blind
+    column.name for table in (*TABLES, SESSIONS) for column in table.columns if column.blind
 }
 """Columns of all tables, and fields of records, that tell how a session was scored."""
 

@@ -28,7 +28,7 @@ from evaluation_pipelines.reporting.domain.charts import (
     Place,
     line_chart,
 )
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
     pass_history,
     progress,
     score_history,
@@ -82,7 +82,7 @@ from evaluation_pipelines.views.listing import AGENT_LISTING
 _MOST_DAYS = 35
 """A curve over more days has a dot for each week."""
 
-_SHOWN = tuple(each for each in MEASURES if each.column in {QUALITY, "failed_share"})
+_SHOWN = tuple(measure for measure in MEASURES if measure.column in {QUALITY, "failed_share"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class AgentTrend:
 
     def in_words(self, organization: str) -> str | None:
         """Return the answer for an organization in a few words; ``None`` if there is none yet."""
-        words = {each.organization: each.in_words for each in self.answers}
+        words = {answer.organization: answer.in_words for answer in self.answers}
         return words.get(organization)
 
 
@@ -168,7 +168,7 @@ def agent_trend(
         day_links(visit, days, sessions),
         answers,
         charts(rows, ["all sessions"], turns, url, _SHOWN),
-        [turn_sentence(each, is_visible=is_shift_visible(rows, turns)) for each in turns],
+        [turn_sentence(turn, is_visible=is_shift_visible(rows, turns)) for turn in turns],
         step,
     )
 

@@ -85,7 +85,7 @@ def not_stored(visit: Visit) -> NotStored | None:
 def _read_on(batches: IngestBatches, first: date, last: date) -> IngestCounts:
     """Return the counts of what was read from one day to another."""
     ends = (first, last + timedelta(days=1))
-    return batches.totals(*(datetime.combine(each, time(), UTC) for each in ends))
+    return batches.totals(*(datetime.combine(end, time(), UTC) for end in ends))
 
 
 def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
@@ -257,9 +257,9 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         days=days,
         is_built=day in days,
         scored=visit.rows().filter(IS_SCORED, session_date=day).height,
-        lines=[_line(found, *each) for each in found.states.items() if each[1]],
-        broken=sum(not each.is_balanced for each in found.equations),
-        outside=[each for each in found.unattributed if each.number],
+        lines=[_line(found, *item) for item in found.states.items() if item[1]],
+        broken=sum(not equation.is_balanced for equation in found.equations),
+        outside=[unattributed for unattributed in found.unattributed if unattributed.number],
         state=state,
         order=order,
         sessions=rows.to_dicts(),
@@ -282,6 +282,6 @@ def _line(found: DayBooks, state: str, number: int) -> StateLine:
     reasons = found.reasons(state)
     shown = (
         *reasons[:_MOST_REASONS],
-        *(each for each in reasons[_MOST_REASONS:] if each[0] == REVIEW_DUE),
+        *(reason for reason in reasons[_MOST_REASONS:] if reason[0] == REVIEW_DUE),
     )
     return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, shown)

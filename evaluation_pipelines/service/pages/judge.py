@@ -95,10 +95,10 @@ def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
         found: The agreements of all profile versions.
         waiting: Number of sessions awaiting review.
     """
-    audits = [each for each in found if each.sample == AUDIT]
-    known = [each for each in audits if each.bias.value is not None]
+    audits = [agreement for agreement in found if agreement.sample == AUDIT]
+    known = [audit for audit in audits if audit.bias.value is not None]
     if not known:
-        most = max((each.n for each in audits), default=0)
+        most = max((audit.n for audit in audits), default=0)
         so_far = f"the most so far is {most}" if most else "none so far"
         needed = f"A profile needs {MIN_PAIRS} blind reviews, {so_far}."
         return "Not measured yet", f"{needed} {_waiting(waiting)}"
@@ -287,7 +287,7 @@ def before_and_after(found: JudgeChange) -> str | None:
         shift, low, high = (row[f"judges_part{end}"] for end in ("", "_low", "_high"))
         adjusted, band = places(former, "adjusted", shift), (low - shift, high - shift)
         curves.append(Curve(adjusted, _NEW, is_dashed=True, band=band))
-        ends = [each.value + end for each in adjusted for end in band]
+        ends = [place.value + end for place in adjusted for end in band]
     means = found.means["mean"].to_list()
     return line_chart(
         "Mean scores before and after a change of the judge",
@@ -355,19 +355,19 @@ def judge(visit: Visitor) -> HTMLResponse:
     """Show how far automatic scores agree with human ones, and the changes of the judge."""
     overrides = _overrides(visit)
     found = calibration(visit.stores, overrides)
-    audits = [each for each in found if each.sample == AUDIT]
-    leans = [each for each in profile_leans(visit.stores, overrides) if each.is_beyond_chance]
-    lines = [trust_line(each) for each in audits]
+    audits = [agreement for agreement in found if agreement.sample == AUDIT]
+    leans = [lean for lean in profile_leans(visit.stores, overrides) if lean.is_beyond_chance]
+    lines = [trust_line(audit) for audit in audits]
     return visit.page(
         "judge",
         **judge_summary(visit, found),
         has_sessions=not visit.rows().is_empty(),
         sentences=[
-            *(sentence(each) for each in audits if each.missing is None),
-            *(f"{each.notice}." for each in leans),
+            *(sentence(audit) for audit in audits if audit.missing is None),
+            *(f"{lean.notice}." for lean in leans),
         ],
         lines=lines,
-        is_measured=any(not each.lacks for each in lines),
+        is_measured=any(not line.lacks for line in lines),
         changes=_changes(visit),
         **_predictions(visit),
         recent=_recent(visit),
@@ -394,7 +394,9 @@ def judge_summary(visit: Visit, found: Sequence[Agreement] | None = None) -> dic
 def judge_csv(visit: Visitor) -> Response:
     """Return the agreement of automatic scores with people's, of every sample, as CSV."""
     found = calibration(visit.stores, _overrides(visit))
-    rows = pl.DataFrame([each.record() for each in found], AGREEMENT_COLUMNS, orient="row")
+    rows = pl.DataFrame(
+        [agreement.record() for agreement in found], AGREEMENT_COLUMNS, orient="row"
+    )
     return download("judge.csv", csv_text(rows))
 
 
@@ -407,7 +409,7 @@ def _predictions(visit: Visit) -> dict[str, Any]:
     return {
         "prediction_headings": HEADINGS,
         "predictions": [
-            (each["organization_id"][0], lines(each)[:_PREDICTIONS], notes(each)) for each in parts
+            (part["organization_id"][0], lines(part)[:_PREDICTIONS], notes(part)) for part in parts
         ],
     }
 
@@ -447,4 +449,4 @@ def _changes(visit: Visit) -> list[dict[str, object]] | None:
     if visit.caller.organization is not None:
         return []
     found = visit.kept.judge_changes.get(None, visit.installation.clock())
-    return None if found is None else [change_content(each) for each in found]
+    return None if found is None else [change_content(change) for change in found]

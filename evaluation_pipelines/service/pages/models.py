@@ -48,7 +48,7 @@ def models(visit: Visitor) -> HTMLResponse:
         has_sessions=not rows.is_empty(),
         query=query,
         by=asked.by,
-        choices=[(each, each.replace("_", " ")) for each in CHOICES],
+        choices=[(choice, choice.replace("_", " ")) for choice in CHOICES],
         filters=filters_by_value(visit, query),
         cost=cost_of(counted),
         windows=(started, counted.height) if started != counted.height else None,

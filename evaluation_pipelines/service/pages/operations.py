@@ -71,7 +71,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
     return visit.page(
         "quarantine",
         entries=entries,
-        lines=sum(each.lines for each in entries),
+        lines=sum(entry.lines for entry in entries),
         causes=_causes(entries),
         since=since,
         is_cut=len(entries) == _MOST_ENTRIES,
@@ -90,7 +90,7 @@ def quarantine_csv(visit: Visitor) -> Response:
 
 def _causes(entries: Sequence[QuarantineEntry]) -> list[tuple[str, int]]:
     """Return the beginning of each reason, without what it found, and its lines, most first."""
-    rows = [(each.reason, each.lines) for each in entries]
+    rows = [(entry.reason, entry.lines) for entry in entries]
     reasons = pl.DataFrame(rows, {"reason": pl.String(), "lines": pl.Int64()}, orient="row")
     cause = without_numbers(pl.col("reason").str.replace(_DETAILS, ""))
     lines = reasons.group_by(cause).agg(pl.sum("lines"))
@@ -141,7 +141,7 @@ def needs_of(visit: Visit) -> dict[str, Any]:
     """
     if visit.caller.organization is not None:
         items = needing(attention(_gather(visit, None)))
-        return {"needs": [each for each in items if each.is_for_all], "is_examining": False}
+        return {"needs": [item for item in items if item.is_for_all], "is_examining": False}
     recent = visit.kept.examinations
     asked = visit.frame.address, visit.installation.clock()
     examined = recent.get(*asked, PATIENCE_S) or recent.get(*asked, _FIRST_PATIENCE_S)
@@ -159,7 +159,9 @@ def _gather(visit: Visit, examined: Examined | None) -> Facts:
     facts = gather(visit.stores, now, examined=examined, view=_View(visit), serves_at=address)
     if "person_id" not in visit.hidden:
         return facts
-    seen = [each for each in facts.alerts if not names_person(each.alert.kind, each.alert.cause)]
+    seen = [
+        alert for alert in facts.alerts if not names_person(alert.alert.kind, alert.alert.cause)
+    ]
     return replace(facts, alerts=seen)
 
 
@@ -173,8 +175,8 @@ def doctor(visit: Visitor) -> HTMLResponse:
     return visit.page(
         "doctor",
         needs=needing(items),
-        fine=[each for each in items if each.state is State.OK],
-        counts={state.value: sum(each.state is state for each in items) for state in State},
+        fine=[item for item in items if item.state is State.OK],
+        counts={state.value: sum(item.state is state for item in items) for state in State},
         programs=examined.arrivals,
         doctor=DOCTOR,
         days=DAYS,

@@ -68,7 +68,7 @@ def _overview(visit: Visit) -> HTMLResponse:
     recent = rows.filter(pl.col("session_date") >= usual.first)
     scaled, turns = on_scale_of_today(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
-    urls = [_day_url(visit, f"{each.date}") for each in days]
+    urls = [_day_url(visit, f"{day.date}") for day in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
     needs = needs_of(visit)
@@ -80,11 +80,11 @@ def _overview(visit: Visit) -> HTMLResponse:
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
         bands=BANDS,
-        has_due=any(each.counts["due"] for each in days),
-        turns=[each for each in turns if each.changed_on > days[0].date],
+        has_due=any(day.counts["due"] for day in days),
+        turns=[turn for turn in turns if turn.changed_on > days[0].date],
         **needs,
         **judge_summary(visit),
-        rising=[each for each in needs["needs"] if each.kind == RISE],
+        rising=[need for need in needs["needs"] if need.kind == RISE],
         recent=recent_states(visit, recent_books(visit)),
         tiles=tiles(
             *(span_of(scaled, *each.ends) for each in (week, week.before)),
@@ -118,9 +118,13 @@ def _overview(visit: Visit) -> HTMLResponse:
 def _answers(comparison: Comparison) -> list[tuple[Finding, Sequence[Answer], list[_Figures]]]:
     """Return the answers for the first labels, with name, score and cost of the best models."""
     return [
-        (each.finding, each.answers, [_figures(row) for row in each.finding.ranked[:_MOST_MODELS]])
-        for each in label_answers(comparison)[:_MOST_LABELS]
-        if each.answers
+        (
+            answer.finding,
+            answer.answers,
+            [_figures(row) for row in answer.finding.ranked[:_MOST_MODELS]],
+        )
+        for answer in label_answers(comparison)[:_MOST_LABELS]
+        if answer.answers
     ]
 
 

@@ -292,7 +292,7 @@ class Visit:
         """
         seen = self.kept.reviews.waiting() - self.waiting if self.sees_texts else ()
         samples = waiting_samples(self.stores, self.organization)
-        return [each for each in samples if each.key not in seen]
+        return [sample for sample in samples if sample.key not in seen]
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each session that the caller sees, the newest first.

@@ -128,7 +128,7 @@ def take_step(visit: _Reviewer, fields: Fields) -> Response:
     draw_samples(visit.stores, undrawn_dates(visit.stores, now.date()), now)
     review.resume(now)
     passed = review.skipped() | review.not_blind()
-    if fields.get("do") == "begin" or passed >= {each.key for each in review.waiting()}:
+    if fields.get("do") == "begin" or passed >= {sample.key for sample in review.waiting()}:
         review.begin(now)
     return _to_next(desk, review)
 
@@ -296,13 +296,13 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         desk=desk,
         choices=chosen,
         listed=listed,
-        waiting=[_listed(desk, each) for each in listed.rows.head(_MOST_LISTED).to_dicts()],
+        waiting=[_listed(desk, row) for row in listed.rows.head(_MOST_LISTED).to_dicts()],
         number=len(waiting),
         is_named=review is not None,
         progress=review.progress() if review else None,
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
-        gone={each.key for each in waiting} - visit.kept.reviews.waiting(),
+        gone={sample.key for sample in waiting} - visit.kept.reviews.waiting(),
         is_ordered="sort" in visit.request.query_params,
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale,
@@ -386,14 +386,14 @@ def choices(visit: Visit, *lists: pl.DataFrame) -> Choices:
     """
     asked = asked_sessions(visit, *_ORDERS["sort"])
     columns = [LIST_COLUMNS[name] for name in _FILTERS]
-    values = choices_of(pl.concat(each.select(columns) for each in lists), _FILTERS)
+    values = choices_of(pl.concat(frame.select(columns) for frame in lists), _FILTERS)
     query = ListQuery(profile=asked.profile, label=asked.label, dates=asked.dates)
     return Choices(query, values)
 
 
 def waiting_rows(samples: Sequence[AuditSample]) -> pl.DataFrame:
     """Return WAITING of samples without an answer."""
-    rows = [tuple(getattr(each, name) for name in WAITING) for each in samples]
+    rows = [tuple(getattr(sample, name) for name in WAITING) for sample in samples]
     return pl.DataFrame(rows, schema=WAITING, orient="row")
 
 
@@ -406,7 +406,7 @@ def stale_rows(visit: Visit, waiting: Sequence[AuditSample]) -> pl.DataFrame:
     current = rows.select(*SESSION_KEY, "content_hash", best_profile_id="profile_id")
     made = OverrideStore(visit.stores.ledger).of_dates()
     made = made.join(current, on=SESSION_KEY, how="semi")
-    is_hidden = [each.key for each in waiting]
+    is_hidden = [sample.key for sample in waiting]
     hidden = pl.DataFrame(is_hidden, schema=list(SESSION_KEY), orient="row").cast(pl.String)
     labels = rows.select(*SESSION_KEY, "classification_label")
     return (

@@ -257,7 +257,8 @@ def _score_page(
     scorings = _scorings(visit, view, scores)
     shown = shown_scoring(scores[::-1], content)
     current = next(
-        (each for each in scorings if shown and each.score.score_id == shown.score_id), None
+        (scoring for scoring in scorings if shown and scoring.score.score_id == shown.score_id),
+        None,
     )
     timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
     card = counting_card(view)
@@ -266,9 +267,9 @@ def _score_page(
         status,
         current=current,
         goes_on=None if shown is None else scoring_goes_on(visit.stores, shown),
-        earlier=[each for each in scorings if each is not current],
+        earlier=[scoring for scoring in scorings if scoring is not current],
         card=card,
-        measures={name: each.words for name, each in HEURISTICS.items()},
+        measures={name: heuristic.words for name, heuristic in HEURISTICS.items()},
         weights=_weights(view, card),
         cards=view.scorecards,
         overrides=view.overrides,
@@ -290,7 +291,7 @@ def _weights(view: SessionView, card: Row | None) -> Mapping[str, float]:
     profile = view.target.profile
     if profile.version != card["profile_version"]:
         return {}
-    return {each.id: each.weight for each in (*profile.computed, *profile.judged)}
+    return {criterion.id: criterion.weight for criterion in (*profile.computed, *profile.judged)}
 
 
 def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[Scoring]:

@@ -101,7 +101,7 @@ def sessions(visit: Visitor) -> Response:
         who=who,
         own=own[0] if own else None,
         choices=choices_of(every, names),
-        scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
+        scores=[item for item in SCORES.items() if item[0] != "waiting" or visit.waiting],
         judged=JUDGED,
         outcomes=OUTCOMES,
         next_url=page.cursor and visit.frame.here(cursor=page.cursor),
@@ -184,7 +184,7 @@ def _failures(visit: Visit, shown: pl.DataFrame) -> dict[SessionKey, str]:
     contents = {_key(row): row["content_hash"] for row in failed.iter_rows(named=True)}
     scorings = ScoreStore(visit.stores.ledger).listed_of({key for _, key in contents})
     badges = badges_of(scorings, contents)
-    return {key: each.reason for key, each in badges.items() if each.reason is not None}
+    return {key: badge.reason for key, badge in badges.items() if badge.reason is not None}
 
 
 def _lowest(rows: pl.DataFrame) -> int:
@@ -262,7 +262,7 @@ def search(lake: Lake, rows: pl.DataFrame, asked: Search) -> tuple[pl.DataFrame,
         of_day = rows.filter(session_date=day)
         named = _windows_with(lake, day, asked.words)
         found.append(of_day.join(named, on=SESSION_KEY, how="semi", maintain_order="left"))
-        is_enough = sum(each.height for each in found) > asked.wanted
+        is_enough = sum(frame.height for frame in found) > asked.wanted
         if is_enough or time.monotonic() > end:
             return pl.concat(found), rows.filter(pl.col("session_date").is_in(days[place:]))
     return pl.concat(found), rows.clear()
@@ -284,4 +284,4 @@ def _windows_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
     is_of_several = pl.col("session_id").is_in(several["session_id"].unique().implode())
     events = lake.read(AGENT_EVENTS, [day], WINDOW_COLUMNS, is_of_several)
     split = window_events(events).join(prompts, on=["organization_id", "event_id"], how="semi")
-    return pl.concat(each.select(SESSION_KEY) for each in (windows.filter(is_alone), split))
+    return pl.concat(frame.select(SESSION_KEY) for frame in (windows.filter(is_alone), split))

@@ -157,7 +157,7 @@ def _lost(visit: Visit) -> _Lost:
     both = (rows.lost_by("tool"), rows.lost_by("model"))
     share = pl.when(pl.col("calls") > 0).then(100 * pl.col("failed") / pl.col("calls"))
     by_tool, by_model = (
-        in_order(each.with_columns(failed_pct=share), query.sort, SORTED_BY) for each in both
+        in_order(frame.with_columns(failed_pct=share), query.sort, SORTED_BY) for frame in both
     )
     return _Lost(query, days, rows.windows, by_tool, by_model, rows.failures)
 

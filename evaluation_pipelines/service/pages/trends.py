@@ -79,7 +79,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         has_dashes=is_visible and bool(drawn),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
-        turns=[turn_sentence(each, is_visible=is_visible) for each in trend.turns],
+        turns=[turn_sentence(turn, is_visible=is_visible) for turn in trend.turns],
         lines=[(row, cells(row), url(row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,

@@ -117,7 +117,7 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     Raises:
         ServiceError: 400, no program writes such lines.
     """
-    readers = [each.reader(keeps_texts) for each in PROGRAMS]
+    readers = [program.reader(keeps_texts) for program in PROGRAMS]
     for reader in readers:
         for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):
             if line.is_overlong:
@@ -130,7 +130,7 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
         message = "This is no transcript of a session of a supported agent."
         raise ServiceError(400, "not_a_transcript", message)
     taken = reader.take(len(body) + 1)
-    defects = [defect_line("received", each) for each in taken.unreadable]
+    defects = [defect_line("received", unreadable_line) for unreadable_line in taken.unreadable]
     lines = (*defects, *otlp_lines(reader.program, taken.records))
     return Checked(b"".join(lines), len(taken.records) + len(defects), len(defects))
 

@@ -243,9 +243,9 @@ def _without(value: object, names: Collection[str]) -> Any:
 def row_model(table: Table, hidden: frozenset[str] = frozenset()) -> type[BaseModel]:
     """Return the model of a row of a table for the OpenAPI document, with the columns' meanings."""
     fields = {
-        each.name: (_type(each.dtype, each.name), Field(description=each.description))
-        for each in table.columns
-        if each.name not in hidden
+        column.name: (_type(column.dtype, column.name), Field(description=column.description))
+        for column in table.columns
+        if column.name not in hidden
     }
     return create_model(_camel(table.name), __doc__=table.grain, **fields)  # type: ignore[call-overload, no-any-return]
 
@@ -263,7 +263,7 @@ def camel(name: str) -> str:
 
 def _type(dtype: pl.DataType, name: str) -> Any:
     match dtype:
-        case pl.List(inner=pl.Struct() as pair) if [each.name for each in pair.fields] == _PAIR:
+        case pl.List(inner=pl.Struct() as pair) if [field.name for field in pair.fields] == _PAIR:
             # Without pairs it is an empty list.
             return dict[str, _type(pair.fields[1].dtype, name)] | list[str] | None  # type: ignore[misc, arg-type]
         case pl.List(inner=inner):
@@ -274,7 +274,7 @@ def _type(dtype: pl.DataType, name: str) -> Any:
 
 
 def _struct(name: str, parts: Iterable[pl.Field]) -> Any:
-    fields = {each.name: (_type(each.dtype, each.name), ...) for each in parts}  # type: ignore[arg-type]
+    fields = {part.name: (_type(part.dtype, part.name), ...) for part in parts}  # type: ignore[arg-type]
     return create_model(_camel(name), **fields)  # type: ignore[call-overload]
 
 

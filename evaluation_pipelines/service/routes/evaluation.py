@@ -183,11 +183,11 @@ def profiles(here: Here, _caller: Reader) -> JSONResponse:
     registry = ProfileStore(here.stores.ledger).registry()
     rows = [
         {
-            **each.profile.model_dump(mode="json"),
-            "origin": each.origin,
-            "registered_at": json_value(each.registered_at),
+            **registered.profile.model_dump(mode="json"),
+            "origin": registered.origin,
+            "registered_at": json_value(registered.registered_at),
         }
-        for each in registry.newest()
+        for registered in registry.newest()
     ]
     return as_json({"profiles": rows})
 
@@ -298,9 +298,9 @@ def alerts(
     check_all_organizations(caller)
     is_all = sees_people(caller, here.settings.people_view)
     raised = [
-        asdict(each) | asdict(each.alert) | {"text": without_sessions(each.alert.text, waiting)}
-        for each in AlertStore(here.stores.ledger).all()
-        if is_all or not names_person(each.alert.kind, each.alert.cause)
+        asdict(row) | asdict(row.alert) | {"text": without_sessions(row.alert.text, waiting)}
+        for row in AlertStore(here.stores.ledger).all()
+        if is_all or not names_person(row.alert.kind, row.alert.cause)
     ]
     rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
     shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)

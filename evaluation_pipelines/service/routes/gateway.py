@@ -227,7 +227,7 @@ class _Gateway:
                 return self._override(params)
             case ListRequest():
                 registry = ProfileStore(self.here.stores.ledger).registry()
-                return {"profiles": [_profile(each) for each in registry.newest()]}
+                return {"profiles": [_profile(registered) for registered in registry.newest()]}
             case SetRequest(params=params):
                 check_role(self.caller, Role.OPERATOR)
                 check_all_organizations(self.caller)
@@ -397,7 +397,7 @@ def _tool_intelligence(report: Mapping[str, Any], *, texts: bool) -> dict[str, A
 def _calls(calls: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     if calls is None:
         return None
-    rows = [camel_row(each) for each in calls]
+    rows = [camel_row(call) for call in calls]
     for row in rows:
         if "similarity" in row:
             row["paramSimilarity"] = row.pop("similarity")

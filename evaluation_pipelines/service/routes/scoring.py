@@ -68,8 +68,8 @@ class AcceptedScoring(BaseModel):
 
 
 _RECORD: dict[str, Any] = {
-    name: (each.type_ | None if each.is_nullable else each.type_, ...)
-    for name, each in FIELDS.items()
+    name: (field.type_ | None if field.is_nullable else field.type_, ...)
+    for name, field in FIELDS.items()
     if name in _FIRST
 }
 

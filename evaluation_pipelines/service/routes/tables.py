@@ -188,7 +188,7 @@ def _without(name: str, dtype: Any, nulls: frozenset[str]) -> pl.Expr:
 
 
 def _nulls(fields: Iterable[pl.Field], names: frozenset[str]) -> list[pl.Expr]:
-    found = ((each.name, each.dtype) for each in fields if each.name in names)
+    found = ((field.name, field.dtype) for field in fields if field.name in names)
     return [pl.lit(None, dtype).alias(name) for name, dtype in found]
 
 

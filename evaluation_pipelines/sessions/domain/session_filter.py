@@ -23,7 +23,7 @@ def short_name(repository: str) -> str:
 
 def short_names(repositories: Iterable[str | None]) -> Mapping[str, str]:
     """Return the name of each repository next to the others: short where no other one has it."""
-    known = {each for each in repositories if each is not None}
+    known = {repository for repository in repositories if repository is not None}
     number = Counter(map(short_name, known))
     return {each: each if number[short_name(each)] > 1 else short_name(each) for each in known}
 
@@ -50,7 +50,10 @@ def people_named(given: str, known: Collection[str], identities: Identities) -> 
     """
     found = {each for each in (*known, *identities.by_id) if each == comparable("email", given)}
     for person in identities.people:
-        is_id = any(each.key == (each.kind, comparable(each.kind, given)) for each in person.ids)
+        is_id = any(
+            identifier.key == (identifier.kind, comparable(identifier.kind, given))
+            for identifier in person.ids
+        )
         if is_id or person.name.casefold() == given.casefold():
             found.add(person.person_id)
     return sorted(found & set(known)) or sorted(found)

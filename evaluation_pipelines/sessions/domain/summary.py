@@ -20,7 +20,7 @@ _EXACT = Context(prec=400)
 
 _IDENTITY = ("organization_id", "session_key", "session_id", "source_cli", "scorable")
 
-_SILENT_ON_EXIT_CODES = {each.source_cli for each in DIALECTS if not each.sends_exit_codes}
+_SILENT_ON_EXIT_CODES = {dialect.source_cli for dialect in DIALECTS if not dialect.sends_exit_codes}
 
 
 def session_record(row: Mapping[str, Any]) -> dict[str, Any]:

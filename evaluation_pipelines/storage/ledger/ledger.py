@@ -95,7 +95,7 @@ def _migrate(connection: sa.Connection, stored: str) -> None:
     from alembic.script import ScriptDirectory
 
     config = migration_config(connection)
-    known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+    known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
     if stored not in known:
         url = connection.engine.url.render_as_string(hide_password=True)
         raise UnknownRevisionError(

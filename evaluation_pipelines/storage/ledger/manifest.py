@@ -133,7 +133,7 @@ class Manifest:
 
     def origins(self, part_id: int) -> list[PartOrigin]:
         """Return the bytes that a landed part was read from, in the order of the files."""
-        columns = [_ORIGIN[each.name] for each in fields(PartOrigin)]
+        columns = [_ORIGIN[field.name] for field in fields(PartOrigin)]
         query = (
             sa.select(*columns)
             .where(_ORIGIN.part_id == part_id)
@@ -305,8 +305,8 @@ def add_part(
 ) -> None:
     """Add a new part, and the bytes it was read from, within the caller's transaction."""
     part_id = connection.execute(_INSERT_PART, asdict(part) | {"created_at": now}).scalar_one()
-    for each in origins:
-        connection.execute(_INSERT_ORIGIN, asdict(each) | {"part_id": part_id})
+    for origin in origins:
+        connection.execute(_INSERT_ORIGIN, asdict(origin) | {"part_id": part_id})
 
 
 def _join_origins(connection: sa.Connection, part_id: int) -> None:
@@ -315,10 +315,10 @@ def _join_origins(connection: sa.Connection, part_id: int) -> None:
     first, rows = sa.func.min(_ORIGIN.origin_id), _total(_ORIGIN.row_count, "rows")
     same = sa.select(*bytes_of, first.label("first"), rows).where(_ORIGIN.part_id == part_id)
     same = same.group_by(*bytes_of).having(sa.func.count() > 1)
-    for each in connection.execute(same).all():
-        is_first = _ORIGIN.origin_id == each.first
-        is_same = _ORIGIN.file_id == each.file_id, _ORIGIN.from_offset == each.from_offset
-        connection.execute(sa.update(PART_ORIGINS).where(is_first).values(row_count=each.rows))
+    for row in connection.execute(same).all():
+        is_first = _ORIGIN.origin_id == row.first
+        is_same = _ORIGIN.file_id == row.file_id, _ORIGIN.from_offset == row.from_offset
+        connection.execute(sa.update(PART_ORIGINS).where(is_first).values(row_count=row.rows))
         others = sa.delete(PART_ORIGINS).where(_ORIGIN.part_id == part_id, *is_same, ~is_first)
         connection.execute(others)
 

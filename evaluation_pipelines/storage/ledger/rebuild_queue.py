@@ -141,15 +141,18 @@ class RebuildQueue:
             The updated dates.
         """
         unbuilt = [
-            each
-            for each in self.all()
-            if first <= each.session_date <= last
-            and not (each.is_built or each.parked)
-            and (each.next_attempt_at is None or each.next_attempt_at <= began)
-            and each.touched_at <= began
+            row
+            for row in self.all()
+            if first <= row.session_date <= last
+            and not (row.is_built or row.parked)
+            and (row.next_attempt_at is None or row.next_attempt_at <= began)
+            and row.touched_at <= began
         ]
-        failed = [self.mark_failed(each.session_date, each.version, error, now) for each in unbuilt]
-        return [each for each in failed if each is not None]
+        failed = [
+            self.mark_failed(queued_date.session_date, queued_date.version, error, now)
+            for queued_date in unbuilt
+        ]
+        return [queued_date for queued_date in failed if queued_date is not None]
 
     def revive(self, session_date: date) -> bool:
         """Give a date all its attempts again, due immediately; its last error is kept.
@@ -183,7 +186,7 @@ def touch(
     if not dates:
         return
     fresh = {"touched_at": now, **_FRESH, "next_attempt_at": held_until}
-    rows = [{"session_date": each, "version": 1, **fresh} for each in sorted(dates)]
+    rows = [{"session_date": day, "version": 1, **fresh} for day in sorted(dates)]
     insert = insert_into(connection, TOUCHED_DATES)
     again = {"version": _DATE.version + 1, **fresh}
     connection.execute(

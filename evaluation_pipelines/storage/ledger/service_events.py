@@ -75,8 +75,8 @@ def _unknown(
     connection: sa.Connection, events: Iterable[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """Return the events whose ``unique_id`` is not stored, each once, and those without one."""
-    named = {each.get("unique_id"): each for each in events}
-    without = [each for each in events if each.get("unique_id") is None]
+    named = {event.get("unique_id"): event for event in events}
+    without = [event for event in events if event.get("unique_id") is None]
     named.pop(None, None)
     for some in chunks(list(named)):
         query = sa.select(_EVENT.unique_id).where(_EVENT.unique_id.in_(some))

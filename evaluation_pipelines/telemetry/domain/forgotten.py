@@ -44,7 +44,7 @@ class Forgotten:
 
     def hash_of(self, kind: Kind, *values: str) -> str:
         """Return the keyed hash of a session (organization, session id), an id or organization."""
-        lengths = "".join(f"{len(each)}:{each}" for each in (kind, *values))
+        lengths = "".join(f"{len(value)}:{value}" for value in (kind, *values))
         return hashlib.blake2b(
             lengths.encode(errors="surrogatepass"), key=self.key, digest_size=16
         ).hexdigest()

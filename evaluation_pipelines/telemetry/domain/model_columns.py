@@ -253,7 +253,7 @@ def _counts(
     """Return the tokens that an attribute counts: 0 without it, None if it is broken."""
     known = next((attributes[name] for name in names if name in attributes), nothing)
     counts = [0 if value is None else tokens(value) for value in known]
-    return [None if each is BROKEN else each or 0 for each in counts]
+    return [None if count is BROKEN else count or 0 for count in counts]
 
 
 def _add_costs(

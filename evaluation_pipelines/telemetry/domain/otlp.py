@@ -173,7 +173,7 @@ class Defect:
 
 _DECODER = msgspec.json.Decoder(Line)
 
-_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(Line))
+_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(Line))
 _PLAIN = (
     *("session_id", "masque", "donned_at", "doffed_at"),
     *("kind", "value", "at", "reference", "organization", "session_key"),
@@ -404,7 +404,7 @@ def select_records(line: bytes, indices: Collection[int]) -> bytes:
     chosen = [records[index] for index in sorted(indices)]
     return json.dumps(
         {
-            signal.resources[0]: [each.as_sent() for each in chosen if each.signal is signal]
+            signal.resources[0]: [record.as_sent() for record in chosen if record.signal is signal]
             for signal in {each.signal: None for each in chosen}
         }
     ).encode()

@@ -173,8 +173,8 @@ def parse_own_prices(values: Any, source: str) -> OwnPrices:
         try:
             found.append(OwnPrice.model_validate(entry))
         except ValidationError as error:
-            for each in error.errors():
-                where = ".".join(map(str, each["loc"])) or "it"
-                faults.append(f"{source}, entry {number}: {where}: {each['msg']}")
+            for details in error.errors():
+                where = ".".join(map(str, details["loc"])) or "it"
+                faults.append(f"{source}, entry {number}: {where}: {details['msg']}")
     found.sort(key=lambda each: each.valid_from, reverse=True)
     return OwnPrices(tuple(found), tuple(faults))

@@ -49,9 +49,7 @@ def request_json(message: bytes) -> bytes:
         return other
     if _has_other_records(request.resource_logs):
         return _other_signal(message) or _METRICS
-    return msgspec.json.encode(
-        {"resourceLogs": [_resource(each) for each in request.resource_logs]}
-    )
+    return msgspec.json.encode({"resourceLogs": [_resource(log) for log in request.resource_logs]})
 
 
 def _other_signal(message: bytes) -> bytes | None:
@@ -63,7 +61,7 @@ def _other_signal(message: bytes) -> bytes | None:
     with suppress(DecodeError):
         request = traces.ExportTraceServiceRequest.FromString(message)
         if _has_ids(request.resource_spans):
-            sent = [_resource_of_spans(each) for each in request.resource_spans]
+            sent = [_resource_of_spans(span) for span in request.resource_spans]
             return msgspec.json.encode({"resourceSpans": sent})
     with suppress(DecodeError):
         metrics.ExportMetricsServiceRequest.FromString(message)
@@ -73,7 +71,9 @@ def _other_signal(message: bytes) -> bytes | None:
 
 def _has_ids(resources: "Iterable[ResourceSpans]") -> bool:
     """Return False for metrics, which have a name in the place of the id."""
-    spans = (span for each in resources for scope in each.scope_spans for span in scope.spans)
+    spans = (
+        span for resource in resources for scope in resource.scope_spans for span in scope.spans
+    )
     first = next(spans, None)
     return first is None or len(first.trace_id) == _TRACE_ID_BYTES or not first.trace_id
 
@@ -96,17 +96,17 @@ def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
 def _resource_of_spans(spans: "ResourceSpans") -> dict[str, Any]:
     return {
         "resource": {"attributes": _pairs(spans.resource.attributes)},
-        "scopeSpans": [_scope_of_spans(each) for each in spans.scope_spans],
+        "scopeSpans": [_scope_of_spans(span) for span in spans.scope_spans],
     }
 
 
 def _scope_of_spans(spans: "ScopeSpans") -> dict[str, Any]:
     scope = {"name": spans.scope.name, "version": spans.scope.version}
-    return {"scope": scope, "spans": [_span(each) for each in spans.spans]}
+    return {"scope": scope, "spans": [_span(span) for span in spans.spans]}
 
 
 def _span(span: "Span") -> dict[str, Any]:
-    events = [{"name": each.name, "attributes": _pairs(each.attributes)} for each in span.events]
+    events = [{"name": event.name, "attributes": _pairs(event.attributes)} for event in span.events]
     return {
         "traceId": span.trace_id.hex(),
         "spanId": span.span_id.hex(),
@@ -116,7 +116,7 @@ def _span(span: "Span") -> dict[str, Any]:
         "endTimeUnixNano": span.end_time_unix_nano,
         "attributes": _pairs(span.attributes),
         "events": events,
-        "links": [{"traceId": each.trace_id.hex()} for each in span.links],
+        "links": [{"traceId": link.trace_id.hex()} for link in span.links],
         "status": {"code": span.status.code, "message": span.status.message},
     }
 
@@ -124,13 +124,13 @@ def _span(span: "Span") -> dict[str, Any]:
 def _resource(logs: "ResourceLogs") -> dict[str, Any]:
     return {
         "resource": {"attributes": _pairs(logs.resource.attributes)},
-        "scopeLogs": [_scope(each) for each in logs.scope_logs],
+        "scopeLogs": [_scope(log) for log in logs.scope_logs],
     }
 
 
 def _scope(logs: "ScopeLogs") -> dict[str, Any]:
     scope = {"name": logs.scope.name, "version": logs.scope.version}
-    return {"scope": scope, "logRecords": [_record(each) for each in logs.log_records]}
+    return {"scope": scope, "logRecords": [_record(record) for record in logs.log_records]}
 
 
 def _record(record: "LogRecord") -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _record(record: "LogRecord") -> dict[str, Any]:
 
 
 def _pairs(pairs: "Iterable[KeyValue]") -> list[dict[str, Any]]:
-    return [_pair(each) for each in pairs]
+    return [_pair(pair) for pair in pairs]
 
 
 def _pair(pair: "KeyValue") -> dict[str, Any]:

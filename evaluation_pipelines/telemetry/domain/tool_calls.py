@@ -35,7 +35,9 @@ def shell_class(command: str | None) -> str:
 def answers_with_exit_code(command: str | None) -> bool:
     """Return True if exit code 1 of ``command`` is an answer: its last simple command decides."""
     simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))[::2]
-    programs = [program for each in simple_commands if (program := _program(each))]
+    programs = [
+        program for simple_command in simple_commands if (program := _program(simple_command))
+    ]
     return bool(programs) and programs[-1] in ANSWERING_PROGRAMS
 
 

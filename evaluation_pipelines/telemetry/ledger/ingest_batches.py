@@ -57,8 +57,8 @@ class SessionIndex:
     ) -> dict[str, list[tuple[str, date]]]:
         """Return the sorted (organization_id, session_date) pairs of known session ids."""
         found: defaultdict[str, list[tuple[str, date]]] = defaultdict(list)
-        for each in self.starts(session_ids):
-            found[each.session_id].append((each.organization_id, each.session_date))
+        for start in self.starts(session_ids):
+            found[start.session_id].append((start.organization_id, start.session_date))
         return {session_id: sorted(pairs) for session_id, pairs in found.items()}
 
     def starts(self, session_ids: Collection[str]) -> list[SessionStart]:
@@ -91,9 +91,9 @@ def note_filed(
     """
     names = ("session_date", "first_event_time", "unfiled", "parent_session_id", "named_by")
     rows = [
-        {"of_organization": each.organization_id, "of_session": each.session_id}
-        | {name: getattr(each, name) for name in names}
-        for each in starts
+        {"of_organization": start.organization_id, "of_session": start.session_id}
+        | {name: getattr(start, name) for name in names}
+        for start in starts
     ]
     update = sa.update(SESSION_INDEX).where(
         _SESSION.session_id == sa.bindparam("of_session"),
@@ -120,7 +120,7 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     insert = insert_into(connection, SESSION_INDEX)
     key = [_SESSION.session_id, _SESSION.organization_id]
     # Not asdict(), which copies each value and takes as long as storing the row.
-    rows = [{name: getattr(each, name) for name in _COLUMNS} for each in sessions]
+    rows = [{name: getattr(start, name) for name in _COLUMNS} for start in sessions]
     rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
     new = insert.excluded
     is_first = sa.or_(_SESSION.parent_session_id.is_(None), new.named_by < _SESSION.named_by)
@@ -133,19 +133,19 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     values["unfiled"] = sa.or_(_SESSION.unfiled, new.unfiled)
     connection.execute(insert.on_conflict_do_update(index_elements=key, set_=values), rows)
     stored: defaultdict[str, dict[str, SessionStart]] = defaultdict(dict)
-    for found in _starts(connection, {each.session_id for each in sessions}):
+    for found in _starts(connection, {start.session_id for start in sessions}):
         stored[found.session_id][found.organization_id] = found
-    for each in sessions:
-        known = stored[each.session_id]
+    for session in sessions:
+        known = stored[session.session_id]
         dates = {organization: start.session_date for organization, start in known.items()}
-        own = known[each.organization_id]
-        shared = shared_date(each.organization_id, each.session_id, dates) or own.session_date
-        is_taken = {own.session_date, shared} != {each.session_date}
-        if is_taken or own.parent_session_id != each.parent_session_id:
+        own = known[session.organization_id]
+        shared = shared_date(session.organization_id, session.session_id, dates) or own.session_date
+        is_taken = {own.session_date, shared} != {session.session_date}
+        if is_taken or own.parent_session_id != session.parent_session_id:
             raise SessionDateTakenError(
-                f"Another reader filed session {each.session_id} differently: "
-                f"{own.session_date if own.session_date != each.session_date else shared}, not "
-                f"{each.session_date}. Look it up again and commit the batch with that."
+                f"Another reader filed session {session.session_id} differently: "
+                f"{own.session_date if own.session_date != session.session_date else shared}, not "
+                f"{session.session_date}. Look it up again and commit the batch with that."
             )
 
 
@@ -154,7 +154,7 @@ def _dates_of(
 ) -> dict[tuple[str, str], date]:
     # The index starts with session_id, which is rarely in two organizations.
     found = _starts(connection, {session_id for _, session_id in keys})
-    dates = {(each.organization_id, each.session_id): each.session_date for each in found}
+    dates = {(start.organization_id, start.session_id): start.session_date for start in found}
     return {key: day for key, day in dates.items() if key in keys}
 
 
@@ -348,8 +348,8 @@ class SourceFiles:
             return
         update = sa.update(SOURCE_FILES).where(_SOURCE.file_id == sa.bindparam("of_file"))
         rows = [
-            {"of_file": file_id, "size": each.size_bytes, "changed": each.changed_at_ns}
-            for file_id, each in seen.items()
+            {"of_file": file_id, "size": file.size_bytes, "changed": file.changed_at_ns}
+            for file_id, file in seen.items()
         ]
         values: dict[str, sa.BindParameter[int | None]] = {
             "size_bytes": sa.bindparam("size", type_=sa.BigInteger()),
@@ -478,13 +478,13 @@ class IngestBatches:
         counted = sa.select(sa.func.coalesce(sa.func.sum(_BATCH.events), 0))
         query = sa.select(
             *(
-                sa.cast(each.scalar_subquery(), sa.BigInteger)
-                for each in (counted, rows.where(is_within), rows.where(~is_within))
+                sa.cast(select.scalar_subquery(), sa.BigInteger)
+                for select in (counted, rows.where(is_within), rows.where(~is_within))
             )
         )
         with reading(self._engine) as connection:
             numbers: Sequence[int] = connection.execute(query).one()
-            erased = {each.session_date: each.events for each in connection.execute(_ERASED)}
+            erased = {row.session_date: row.events for row in connection.execute(_ERASED)}
         return Balance(numbers[0], numbers[1], numbers[2], erased)
 
     def names(self) -> dict[tuple[str, str], int]:

@@ -15,9 +15,11 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 
 _LATE, _QUEUED, _SESSION = LATE_OUTCOMES.c, OUTCOME_DATES.c, SESSION_INDEX.c
-_KEY = [each.name for each in LATE_OUTCOMES.primary_key]
+_KEY = [column.name for column in LATE_OUTCOMES.primary_key]
 
-LATE = pl.Schema({each.name: SESSION_OUTCOMES.schema[each.name] for each in LATE_OUTCOMES.columns})
+LATE = pl.Schema(
+    {column.name: SESSION_OUTCOMES.schema[column.name] for column in LATE_OUTCOMES.columns}
+)
 """Columns of a late outcome. ``session_key`` and ``reference`` are empty if there is none."""
 
 
@@ -64,11 +66,13 @@ class OutcomeStore:
 
 def add_outcomes(connection: sa.Connection, outcomes: Iterable[LateOutcome]) -> None:
     """Do the same as ``OutcomeStore.add`` within the caller's transaction."""
-    rows = [asdict(each) for each in outcomes]
+    rows = [asdict(outcome) for outcome in outcomes]
     if not rows:
         return
     insert = insert_into(connection, LATE_OUTCOMES)
-    values = {each.name: insert.excluded[each.name] for each in _LATE if each.name not in _KEY}
+    values = {
+        column.name: insert.excluded[column.name] for column in _LATE if column.name not in _KEY
+    }
     is_newer = insert.excluded.read_at >= _LATE.read_at
     update = insert.on_conflict_do_update(index_elements=_KEY, set_=values, where=is_newer)
     connection.execute(update, rows)

@@ -28,7 +28,7 @@ from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 
 HASH_BYTES = 16
 
-_UNTIMED = tuple(each.name_prefix for each in DIALECTS if not each.sends_time)
+_UNTIMED = tuple(dialect.name_prefix for dialect in DIALECTS if not dialect.sends_time)
 """Beginnings of the names of records that have no time of their own."""
 
 _LIST = '{"values":['
@@ -108,9 +108,9 @@ def _value(text: str) -> dict[str, Any]:
         except (msgspec.DecodeError, RecursionError):
             pass
         else:
-            if all("key" in each for each in sent.values) and sent.values:
+            if all("key" in value for value in sent.values) and sent.values:
                 return {"kvlistValue": {"values": sent.values}}
-            if all(each.keys() <= _KINDS for each in sent.values):
+            if all(value.keys() <= _KINDS for value in sent.values):
                 return {"arrayValue": {"values": sent.values}}
     return {"stringValue": text}
 
@@ -178,9 +178,9 @@ class OtelLogReads:
         )
         with reading(self._engine) as connection:
             return {
-                each[begin : begin + HASH_BYTES]
-                for each in connection.scalars(query)
-                for begin in range(0, len(each), HASH_BYTES)
+                scalar[begin : begin + HASH_BYTES]
+                for scalar in connection.scalars(query)
+                for begin in range(0, len(scalar), HASH_BYTES)
             }
 
     def minutes(self, source: str) -> Counter[int]:

@@ -48,7 +48,7 @@ class TranscriptReads:
                     sa.select(TRANSCRIPTS).where(_TRANSCRIPT.path_hash.in_(chunk))
                 ).mappings()
             ]
-        return {each.path_hash: each for each in rows}
+        return {row.path_hash: row for row in rows}
 
     def commit(
         self,
@@ -65,13 +65,13 @@ class TranscriptReads:
         with writing(self._engine) as connection:
             hold.check(connection)
             insert = insert_into(connection, TRANSCRIPTS)
-            names = [each.name for each in fields(TranscriptRead)][1:]
+            names = [field.name for field in fields(TranscriptRead)][1:]
             moved = insert.on_conflict_do_update(
                 index_elements=[_TRANSCRIPT.path_hash],
                 set_={name: insert.excluded[name] for name in names},
             )
             if reads:
-                connection.execute(moved, [asdict(each) for each in reads])
+                connection.execute(moved, [asdict(read) for read in reads])
             insert = insert_into(connection, TRANSCRIPT_LINES)
             added = insert.on_conflict_do_update(
                 index_elements=[_LINE.program, _LINE.version, _LINE.kind, _LINE.is_known],

@@ -80,11 +80,11 @@ def quarantine_rows(
     """Return what a batch has for the quarantine: QUARANTINE, without what was forgotten."""
     rows = [
         (
-            *(file_id, path, each.offset, each.length_bytes, each.record_index, each.reason),
-            *(forgotten.first_bytes(each.first_bytes), clock(), each.lines),
+            *(file_id, path, line.offset, line.length_bytes, line.record_index, line.reason),
+            *(forgotten.first_bytes(line.first_bytes), clock(), line.lines),
         )
-        for each in batch.quarantined
-        if not forgotten.names(each.first_bytes)
+        for line in batch.quarantined
+        if not forgotten.names(line.first_bytes)
     ]
     return pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
 
@@ -152,7 +152,7 @@ def find_file(stores: Stores, file_id: str) -> LandingFile | None:
     source = SourceFiles(stores.ledger).get(file_id)
     identity = (source.device, source.inode)
     files, _ = stores.landing.list_files({identity})
-    return next((each for each in files if (each.device, each.inode) == identity), None)
+    return next((file for file in files if (file.device, file.inode) == identity), None)
 
 
 def to_entries(frame: pl.DataFrame) -> list[QuarantineEntry]:
@@ -198,11 +198,11 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
         for entry in to_entries(chosen):
             return entry
     named = frame.filter(pl.col("file_id").str.starts_with(name.partition(":")[0]))
-    found = [each for each in to_entries(named) if name and each.name.startswith(name)]
+    found = [to_entry for to_entry in to_entries(named) if name and to_entry.name.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:
-        examples = ", ".join(each.name for each in found[:3])
+        examples = ", ".join(quarantine_entry.name for quarantine_entry in found[:3])
         raise NoSuchEntryError(f"{name!r} is the beginning of {len(found)} entries: {examples} ...")
     raise NoSuchEntryError(
         f"The quarantine has no entry {name!r}. List the names with: "

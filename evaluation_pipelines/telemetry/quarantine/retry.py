@@ -134,7 +134,9 @@ class Retry:
             if path is not None:
                 frame = frame.filter(pl.col("path") == path)
             files, _ = self.stores.landing.list_files(known_identities(self.stores))
-            present = {(each.device, each.inode): each for each in files}
+            present = {
+                (landing_file.device, landing_file.inode): landing_file for landing_file in files
+            }
             of_files = frame.partition_by("file_id", as_dict=True, maintain_order=True)
             entries = {str(file_id): to_entries(rows) for (file_id,), rows in of_files.items()}
             for file_id in entries if unread is None else unread:
@@ -162,8 +164,8 @@ class Retry:
                     why = REPLACED
                     if is_same_file(handle, source):
                         for batch in IngestBatches(self.stores.ledger).of_file(source.file_id):
-                            of_batch = [each for each in left if batch.has(each.offset)]
-                            left = [each for each in left if not batch.has(each.offset)]
+                            of_batch = [entry for entry in left if batch.has(entry.offset)]
+                            left = [entry for entry in left if not batch.has(entry.offset)]
                             is_unread = batch.from_offset in to_read
                             to_read.discard(batch.from_offset)
                             if of_batch or is_unread:
@@ -173,7 +175,7 @@ class Retry:
                                 retry.run(of_batch, hold, report)
         except FileNotFoundError:
             why = GONE
-        report.unresolved += [(each, why) for each in left]
+        report.unresolved += [(entry, why) for entry in left]
         if to_read:
             report.unread[source.path] = why
 
@@ -214,7 +216,7 @@ class _BatchRetry:
             pass
 
     def _is_changed(self, entries: Sequence[QuarantineEntry], report: RetryReport) -> None:
-        report.unresolved += [(each, CHANGED) for each in entries]
+        report.unresolved += [(entry, CHANGED) for entry in entries]
         if self.is_unread:
             report.unread[self.path] = CHANGED
 
@@ -244,8 +246,8 @@ class _BatchRetry:
             self._is_changed(entries, report)
             return True
         left = to_entries(with_index(quarantined))
-        reasons = {(each.offset, each.record_index): each.reason for each in left}
-        is_same = reasons == {(each.offset, each.record_index): each.reason for each in entries}
+        reasons = {(entry.offset, entry.record_index): entry.reason for entry in left}
+        is_same = reasons == {(entry.offset, entry.record_index): entry.reason for entry in entries}
         if self.is_unread or not is_same or {*events["event_id"]} != set(before):
             name = f"{self.batch.file_id}-retry-{self.batch.from_offset}.{uuid.uuid4().hex[:8]}"
             parts = list(write_events(lake, events, name))
@@ -267,7 +269,7 @@ class _BatchRetry:
                     out_of_range=dated.out_of_range,
                 ),
             )
-            rows = ((each, self._without_batch(each)) for each in old)
+            rows = ((part, self._without_batch(part)) for part in old)
             is_done = False
             try:
                 is_done = (
@@ -279,9 +281,9 @@ class _BatchRetry:
             except ForgottenMeanwhileError:
                 pass
             finally:
-                for each in parts:
-                    if not is_done or each not in batch.parts:
-                        lake.store.delete(each.path)
+                for new_part in parts:
+                    if not is_done or new_part not in batch.parts:
+                        lake.store.delete(new_part.path)
             if not is_done:
                 return False
         report.resolved += sum((e.offset, e.record_index) not in reasons for e in entries)
@@ -354,7 +356,7 @@ class _BatchRetry:
                 text = line.text[start : start + of_line[0].length_bytes]
                 if of_line[0].first_bytes not in ("", first_bytes(text)):
                     raise OSError(CHANGED)
-                indices = [each.record_index for each in of_line]
+                indices = [entry.record_index for entry in of_line]
                 with suppress(MalformedLineError):
                     chosen = text if WHOLE_LINE in indices else select_records(text, indices)
                     reader.read(chosen, Origin(batch.file_id, of_line[0].offset))
@@ -408,7 +410,7 @@ class Reread:
             for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
             for part, damage in self._damaged(table, wanted)
         ]
-        dates = {each.part.session_date for each in results if each.why_not is None}
+        dates = {result.part.session_date for result in results if result.why_not is None}
         RebuildQueue(self.stores.ledger).touch({day for day in dates if day}, self.clock())
         return results
 
@@ -432,9 +434,9 @@ class Reread:
     def _replace(self, table: Table, part: Part, present: Sequence[LandingFile]) -> None:
         manifest = Manifest(self.stores.ledger)
         origins = manifest.origins(part.part_id)
-        if sum(each.row_count for each in origins) != part.row_count:
+        if sum(origin.row_count for origin in origins) != part.row_count:
             raise NotRereadError("it has events of lines that were retried from quarantine")
-        of_origins = (self._rows(table, part, each, present) for each in origins)
+        of_origins = (self._rows(table, part, origin, present) for origin in origins)
         rows = pl.concat([table.no_rows, *of_origins])
         new = self.stores.lake.write_part(
             rows.sort(BUCKET, maintain_order=True),
@@ -490,7 +492,9 @@ class Reread:
         for other in manifest.current(table.name, part.session_date):
             is_of = (origin.file_id, origin.from_offset)
             origins = manifest.origins(other.part_id) if other.part_id != part.part_id else ()
-            if any((each.file_id, each.from_offset) == is_of for each in origins):
+            if any(
+                (part_origin.file_id, part_origin.from_offset) == is_of for part_origin in origins
+            ):
                 present = self.stores.lake.read_part(other, table, key)
                 rows = rows.join(present, on=key, how="anti", nulls_equal=True)
         return rows
@@ -498,7 +502,10 @@ class Reread:
     def _found(self, source: SourceFile, present: Sequence[LandingFile]) -> LandingFile:
         """Return the landing file: by its inode, or by its name if the folder is a copy."""
         by_inode = [e for e in present if (e.device, e.inode) == (source.device, source.inode)]
-        found = [*by_inode, *(each for each in present if each.path == source.path)]
+        found = [
+            *by_inode,
+            *(landing_file for landing_file in present if landing_file.path == source.path),
+        ]
         for file in found:
             try:
                 with self.stores.landing.open(file) as handle:

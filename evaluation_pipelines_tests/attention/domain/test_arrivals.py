@@ -58,14 +58,14 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     }
     unknown = {"user_id": None, "repository": None, "team": None}
     (found,) = arrivals(events(*({**each, **bare} for each in ALL)), sessions(unknown))
-    assert [each.what for each in found.gaps] == [
+    assert [gap.what for gap in found.gaps] == [
         *("texts of prompts", "parameters of tool calls", "model", "tokens", "cost"),
         *("person", "repository", "team"),
     ]
-    switches = [each.switch for each in found.gaps]
+    switches = [gap.switch for gap in found.gaps]
     assert switches[:2] == ["OTEL_LOG_USER_PROMPTS=1", "OTEL_LOG_TOOL_DETAILS=1"]
     assert "enduser.id" in switches[5]
-    assert [each.lack for each in found.gaps[3:6]] == [
+    assert [gap.lack for gap in found.gaps[3:6]] == [
         "not sent",
         "unknown, since it is not sent and the model has no known price",
         "not sent",
@@ -81,23 +81,21 @@ def test_texts_of_transcripts_have_another_switch() -> None:
         ((telemetry, transcript), f"OTEL_LOG_USER_PROMPTS=1, of transcripts {texts}"),
     ):
         (found,) = arrivals(events(*rows), sessions({}))
-        assert [each.switch for each in found.gaps] == [switch]
+        assert [gap.switch for gap in found.gaps] == [switch]
 
 
 def test_what_most_sessions_lack_is_missing_with_how_many() -> None:
     """Of an attribute that some sessions have, others are asked for."""
     rows = [{"team": "search" if at < 3 else None} for at in range(12)]
     (found,) = arrivals(events(*ALL), sessions(*rows))
-    assert [(each.what, each.lack) for each in found.gaps] == [
-        ("team", "missing in 9 of 12 sessions")
-    ]
+    assert [(gap.what, gap.lack) for gap in found.gaps] == [("team", "missing in 9 of 12 sessions")]
     assert arrivals(events(*ALL), sessions(*rows[:5]))[0].gaps == ()
 
 
 def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
     rows = [{"event_name": "user_prompt", "has_content": at == 0} for at in range(20)]
     (rare,) = arrivals(events(*rows), sessions({}))
-    assert [(each.what, each.lack) for each in rare.gaps] == [
+    assert [(gap.what, gap.lack) for gap in rare.gaps] == [
         ("texts of prompts", "missing in 19 of 20 events user_prompt")
     ]
     assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
@@ -123,7 +121,10 @@ def test_what_a_program_cannot_send_is_no_gap() -> None:
     silent = {"event_name": "user_prompt", "has_content": False, "source_cli": "opencode"}
     calls = {"event_name": "tool_result", "has_parameters": False, "source_cli": "codex"}
     found = arrivals(events(silent, calls), sessions())
-    assert [(each.program, each.gaps) for each in found] == [("codex", ()), ("opencode", ())]
+    assert [(arrival.program, arrival.gaps) for arrival in found] == [
+        ("codex", ()),
+        ("opencode", ()),
+    ]
 
 
 def test_lines_of_no_program_are_left_out() -> None:

@@ -106,7 +106,7 @@ def test_an_installation_that_is_well() -> None:
     items = attention(well(**others(*reversed(fine))))
     assert worst(items) is State.OK
     assert needing(items) == []
-    assert [each.seen for each in items] == [
+    assert [item.seen for item in items] == [
         "All telemetry is read",
         ARRIVES,
         "All dates are built",
@@ -295,13 +295,13 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
 def test_what_is_fine(facts: dict[str, Any], seen: str) -> None:
     items = attention(well(**facts))
     assert needing(items) == []
-    assert any(seen == each.seen for each in items)
+    assert any(seen == item.seen for item in items)
 
 
 def test_failed_items_come_first_and_tasks_are_nothing_wrong() -> None:
     few = (*reviews(1), *quarantine(1, 0, None, TODAY), disk(0))
     items = attention(well(**others(*few)))
-    assert [each.state for each in needing(items)] == ["failed", "warning", "task"]
+    assert [item.state for item in needing(items)] == ["failed", "warning", "task"]
     assert worst(items) is State.FAILED
     assert worst(attention(well(**others(*few[:2])))) is State.WARNING
     assert worst(attention(well(**others(*few[:1])))) is State.OK
@@ -312,7 +312,7 @@ def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
         failed_run_alert("job", ["a"], "1b-2", "why", TODAY),
         reported(JUDGE_DOWN, "judge", "401"),
     ]
-    raised = [RaisedAlert(at, each, NOW, None, None) for at, each in enumerate(alerts)]
+    raised = [RaisedAlert(at, alert, NOW, None, None) for at, alert in enumerate(alerts)]
     facts = well(alerts=raised, dagster_url="https://runs.example")
     judge, run = needing(attention(facts))
     assert (run.title, run.page, run.lines) == (
@@ -370,9 +370,9 @@ def test_alerts_are_items_in_the_same_words() -> None:
         for items in sent(facts).values()
         for cause, item in (items or {}).items()
     ]
-    shown = {each.seen: "\n".join(each.lines) for each in needing(attention(facts))}
-    assert {each.title: each.text for each in alerts} == shown
-    assert [(each.kind, each.cause) for each in alerts] == [
+    shown = {item.seen: "\n".join(item.lines) for item in needing(attention(facts))}
+    assert {alert.title: alert.text for alert in alerts} == shown
+    assert [(alert.kind, alert.cause) for alert in alerts] == [
         ("stale", "codex"),
         ("parked", "2026-06-01"),
         ("damaged", "/a is missing. Build it"),

@@ -23,7 +23,7 @@ def people(ago: int, values: list[Any], name: str = "tools_failed") -> list[dict
     """One session of each person on a day."""
     day = TODAY - timedelta(days=ago)
     return [
-        {"person_id": f"p{n}", "session_date": day, name: each} for n, each in enumerate(values)
+        {"person_id": f"p{n}", "session_date": day, name: value} for n, value in enumerate(values)
     ]
 
 
@@ -42,7 +42,7 @@ def test_a_rise_of_failed_calls_is_told_by_the_days_of_people() -> None:
 
 def test_sessions_of_one_person_on_one_day_are_one_observation() -> None:
     """Ten sessions of a bad day prove nothing."""
-    bad = [{**each, "person_id": "ada"} for each in people(3, [9] * 10)]
+    bad = [{**person, "person_id": "ada"} for person in people(3, [9] * 10)]
     assert rises(sessions(*bad, *people(20, [1, 3] * 5)), TODAY) == []
 
 

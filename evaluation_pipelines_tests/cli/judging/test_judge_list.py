@@ -54,7 +54,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
         "80 green",
         ["inconsistent_total", "short_analysis"],
     )
-    assert [each["text"] for each in failed["replies"]] == [ODD, ODD]
+    assert [reply["text"] for reply in failed["replies"]] == [ODD, ODD]
     assert (found["scorings"], found["flags"]["inconsistent_total"]) == (3, 2)
     assert found["spent_today_usd"] > 0
     assert found["max_cost_per_day_usd"] == 5
@@ -101,7 +101,7 @@ def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
         ["64", "of", "100"],
     ]
     newest = json.loads(program("judge", "list", "events", "--limit", "1", "--format", "json").out)
-    assert [each["total_score"] for each in newest["items"]] == [64]
+    assert [item["total_score"] for item in newest["items"]] == [64]
     none = program("judge", "list", "events", "--date", "2020-01-01")
     assert none.out == "There are no judgment events.\n"
 

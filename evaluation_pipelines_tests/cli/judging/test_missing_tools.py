@@ -49,7 +49,7 @@ def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> N
     assert "1 more: use --limit, or --format csv" in one.out
 
     record = json.loads(asked("judge", "list", "missing-tools", *SPAN, "--format", "json").out)
-    assert [each["tool"] for each in record["items"]] == ["grep", "make"]
+    assert [item["tool"] for item in record["items"]] == ["grep", "make"]
     assert record["period_end"] == "2025-03-01"
     assert record["answers"]["answers that are no list, not counted"] == 1
     rows = list(

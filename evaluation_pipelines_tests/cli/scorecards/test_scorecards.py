@@ -19,7 +19,7 @@ NOON = "2026-06-01T12:00"
 def found(program: Program, *options: str) -> list[tuple[str, str]]:
     ran = program("scorecards", "list", "--format", "json", *options)
     assert ran.code == 0, ran.err
-    return [(each["session_id"], each["profile_id"]) for each in ran.items()]
+    return [(item["session_id"], item["profile_id"]) for item in ran.items()]
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,15 @@ def test_parquet_can_be_piped(scored: Program) -> None:
 
 def test_events_can_be_followed_from_a_position(scored: Program) -> None:
     follow = ("scorecards", "list", "events", "--format", "jsonl")
-    lines = [json.loads(each) for each in scored(*follow).out.splitlines()]
-    assert [(each["session_id"], each["event"]) for each in lines] == [
+    lines = [json.loads(line) for line in scored(*follow).out.splitlines()]
+    assert [(line["session_id"], line["event"]) for line in lines] == [
         (name, "evaluation.model_feedback") for name in "abc"
     ]
     scored("scorecards", "override", "b", "--score", "1", "--annotator", "Ada", "--reason", "r")
     scored("build")
 
     after = str(lines[-1]["position"])
-    newer = [json.loads(each) for each in scored(*follow, "--after", after).out.splitlines()]
+    newer = [json.loads(line) for line in scored(*follow, "--after", after).out.splitlines()]
     assert [(each["session_id"], each["event"], each["effective_100"]) for each in newer] == [
         ("b", "evaluation.model_feedback", 1.0),
         ("b", "evaluation.quality_risk", 1.0),

@@ -52,7 +52,7 @@ def said(rows: list[Row]) -> dict[str, str]:
 
 def answers(found: Comparison) -> dict[str, str]:
     """Name -> answer for the label with the most runs."""
-    return {each.name: each.sentence for each in answers_of(findings(found)[0], found)}
+    return {answer.name: answer.sentence for answer in answers_of(findings(found)[0], found)}
 
 
 def spread(rows: list[Row], people: int, model: str | None = None) -> list[Row]:
@@ -231,7 +231,7 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     )
     code, simple = label_answers(found)
     assert (code.ranked, code.sessions, code.people, code.too_few) == (96, 121, 12, None)
-    assert {each.name: each.sentence for each in code.answers} == answers(found)
+    assert {answer.name: answer.sentence for answer in code.answers} == answers(found)
     assert (simple.ranked, simple.sessions, simple.too_few) == (0, 5, "one model, 5")
     assert simple.answers == ()
     assert without_ranking(compared(rows[:96])) is None
@@ -293,7 +293,7 @@ def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
 def test_a_cheaper_model_that_may_be_as_good_is_not_ruled_out() -> None:
     values = scores(60, 40, 25, seed=4)
     rows = [
-        *sample("a", [each + 7 for each in values], 0, 8, provider=None, cost_usd=0.4),
+        *sample("a", [value + 7 for value in values], 0, 8, provider=None, cost_usd=0.4),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
     ]
     found = said(rows)
@@ -306,7 +306,7 @@ def test_a_cheaper_model_that_may_be_as_good_is_not_ruled_out() -> None:
 def test_a_cheaper_model_that_is_worse_hides_no_other_that_may_be_as_good() -> None:
     values = scores(60, 40, 15, seed=4)
     rows = [
-        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.8),
+        *sample("a", [value + 1 for value in values], 0, 8, provider=None, cost_usd=0.8),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
         *named("c", 20, 2, 40, cost_usd=0.1),
     ]
@@ -321,7 +321,7 @@ def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, n
     # Eight people, who differ by more than their runs in one sample and by less in the other.
     values = scores(60, 80, 25, seed)
     wide = [
-        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.4),
+        *sample("a", [value + 1 for value in values], 0, 8, provider=None, cost_usd=0.4),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
     ]
     found = said(wide)[MONEY]
@@ -332,7 +332,7 @@ def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, n
 def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
     values = scores(60, 40, 25, seed=4)
     rows = [
-        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.1),
+        *sample("a", [value + 1 for value in values], 0, 8, provider=None, cost_usd=0.1),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
     ]
     assert said(rows)[MONEY].startswith("inconclusive. a costs least and scores highest so far")
@@ -447,7 +447,7 @@ def test_a_refused_pair_has_no_corrected_interval(found: Comparison) -> None:
 
 
 def test_both_answers_name_the_same_difference_which_is_shown(found: Comparison) -> None:
-    said = {each.name: each.sentence for each in answers_of(findings(found)[0], found)}
+    said = {answer.name: answer.sentence for answer in answers_of(findings(found)[0], found)}
     pair = found.pairs.filter(pl.col("model_a") == "a", pl.col("model_b") == "c").row(0, named=True)
     shown = f"{pair['adjusted_difference']:.1f} points less than a ("
     assert f"c scores {shown}" in said["Quality"]

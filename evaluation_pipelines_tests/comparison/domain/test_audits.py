@@ -258,7 +258,9 @@ def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() ->
     assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
     # The twelve people have seven or eight runs each, and count once in the mean of the row.
     people = [scores(80, 90, 6)[at::12] for at in range(12)]
-    assert row["avg_score"] == pytest.approx(sum(sum(each) / len(each) for each in people) / 12)
+    assert row["avg_score"] == pytest.approx(
+        sum(sum(person) / len(person) for person in people) / 12
+    )
     assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8)
     assert row["corrected_score_lowest"] < row["corrected_score_low"] < row["corrected_score"]
     assert row["corrected_score"] < row["corrected_score_high"] < row["corrected_score_highest"]

@@ -134,8 +134,8 @@ def histories(number: int) -> Iterator[list[Row]]:
 
 
 def test_hardly_any_history_without_a_change_is_told_as_one() -> None:
-    states = [compared(each).state for each in histories(120)]
-    claims = sum(each in {"better", "worse"} for each in states)
+    states = [compared(history).state for history in histories(120)]
+    claims = sum(state in {"better", "worse"} for state in states)
     # 5 of 100 are allowed: 12 of 120 are more than two standard errors above.
     assert claims < 12
     assert states.count("unclear") + claims == 120

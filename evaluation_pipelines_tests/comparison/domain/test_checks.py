@@ -30,8 +30,8 @@ def test_a_sound_comparison_keeps_all_rules_and_each_is_named_as_its_function(
     found: Comparison,
 ) -> None:
     results = [rule(found) for rule in CHECKS]
-    assert all(each.passed for each in results)
-    assert [each.rule for each in results] == [rule.__name__ for rule in CHECKS]
+    assert all(result.passed for result in results)
+    assert [result.rule for result in results] == [rule.__name__ for rule in CHECKS]
 
 
 def test_a_row_that_stands_twice_is_found(found: Comparison) -> None:

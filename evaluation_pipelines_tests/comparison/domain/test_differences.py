@@ -103,7 +103,7 @@ def test_comparing_people_with_themselves_leaves_no_side_with_too_few_runs(
 
 def test_passes_are_compared_like_all_runs() -> None:
     # Five people used both, a sixth only A; a run fails. People differ by 2 points each.
-    people = [each for each in range(6) for _ in range(3)]
+    people = [index for index in range(6) for _ in range(3)]
     a = arm([90.0 + 2 * who + at % 3 for at, who in enumerate(people)], people=people)
     passed = [88.0 + 2 * who + at % 3 for at, who in enumerate(people[1:15])]
     b = arm([0.0, *passed], people=people[:15])
@@ -127,12 +127,12 @@ def test_runs_of_unknown_persons_are_one_unit_that_is_no_person() -> None:
 
 def test_an_unlike_mix_of_tasks_makes_no_difference() -> None:
     # Six people; 90 in class 0 and 50 in class 1 with both models, but A has more of class 0.
-    people = [each for each in range(6) for _ in range(4)]
+    people = [index for index in range(6) for _ in range(4)]
     a = arm([90.0, 90, 90, 50] * 6, [0, 0, 0, 1] * 6, people)
     b = arm([90.0, 50, 50, 50] * 6, [0, 1, 1, 1] * 6, people)
     assert difference(a, b).value == pytest.approx(0)
     # The same of twelve people.
-    apart = arm([90.0, 50, 50, 50] * 6, [0, 1, 1, 1] * 6, [each + 6 for each in people])
+    apart = arm([90.0, 50, 50, 50] * 6, [0, 1, 1, 1] * 6, [person + 6 for person in people])
     assert difference(a, apart).value == pytest.approx(0)
 
 
@@ -171,7 +171,7 @@ def test_one_person_or_no_spread_has_no_error() -> None:
 def test_what_people_have_in_common_on_a_day_widens_the_interval() -> None:
     # Six people, A on even days and B on odd ones; each day moves everybody by 5 points, so that
     # people alone hardly differ.
-    people = [each for each in range(6) for _ in range(4)]
+    people = [index for index in range(6) for _ in range(4)]
     days = [0, 2, 4, 6] * 6
     moved = np.array([5.0, -5, 5, -4] * 6) + np.arange(24) % 7 / 10
     a = arm(list(70 + moved), people=people, days=days)
@@ -199,14 +199,14 @@ def test_what_days_add_is_not_lost_with_the_means_of_people() -> None:
             for days in (even[0], even[1] + 1)
         ]
         found.append(paired_difference(*sides))
-    truth = np.var([each.value for each in found])
-    assert np.mean([each.error**2 for each in found]) == pytest.approx(truth, rel=0.2)
+    truth = np.var([inference.value for inference in found])
+    assert np.mean([inference.error**2 for inference in found]) == pytest.approx(truth, rel=0.2)
 
 
 def test_at_the_ceiling_failures_and_other_runs_are_judged_apart() -> None:
     # A never fails, B fails once in 20; all others lie at 94 to 96.
     good = [94.0, 95, 96, 95] * 5
-    people = [each % 5 for each in range(20)]
+    people = [index % 5 for index in range(20)]
     a, b = arm(good, people=people), arm([0.0, *good[1:]], people=people)
     plain, apart = difference(a, b), difference(a, b, at_ceiling=True)
     assert plain.value == apart.value

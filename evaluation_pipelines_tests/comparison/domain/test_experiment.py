@@ -26,8 +26,8 @@ def units(rows: Sequence[tuple[str, str, float | None, float | None]]) -> pl.Dat
 def sessions(differences: Sequence[float]) -> list[tuple[str, str, float | None, float | None]]:
     """Two sessions of each person in each arm, whose means differ by each difference."""
     return [
-        (f"p{at}", arm, 50 + add + each * (arm == "a"), None)
-        for at, each in enumerate(differences)
+        (f"p{at}", arm, 50 + add + difference * (arm == "a"), None)
+        for at, difference in enumerate(differences)
         for arm in "ab"
         for add in (-5, 5)
     ]

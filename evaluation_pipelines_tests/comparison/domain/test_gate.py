@@ -39,7 +39,7 @@ def runs(values: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return frame(rows_of).with_columns(
         pl.Series(
             name,
-            [each.get(name) for each in values],
+            [value.get(name) for value in values],
             dtype=pl.String if name in texts else pl.Float64,
         )
         for name in sorted(own - {"side"})
@@ -63,7 +63,7 @@ def decided(
 
 
 def shifted(by: float) -> list[float]:
-    return [each + by for each in DIFFERENCES]
+    return [difference + by for difference in DIFFERENCES]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_head_that_is_worse_within_the_margin_is_said_to_be() -> None:
 
 def test_runs_without_a_value_are_counted_with_the_reason() -> None:
     opened = {"effective": None, "reason": "it has not ended yet"}
-    found = decided([{**each, **opened} for each in tasks(DIFFERENCES)], "effective", "cost")
+    found = decided([{**task, **opened} for task in tasks(DIFFERENCES)], "effective", "cost")
     assert sentences(found)[:4] == [
         "effective: no measured runs of base and head.",
         "effective: 12 of 12 runs have no value: it has not ended yet (12).",
@@ -130,19 +130,19 @@ def test_means_of_runs_are_compared_task_by_task() -> None:
         (tasks([3.0] * 6), "no spread to judge the difference by"),
         (
             [
-                {**each, "started_at": UNTIL - timedelta(hours=2 if each["side"] == "base" else 1)}
-                for each in tasks(DIFFERENCES)
+                {**task, "started_at": UNTIL - timedelta(hours=2 if task["side"] == "base" else 1)}
+                for task in tasks(DIFFERENCES)
             ],
             "all runs of one side are older than the other's: run them in turn",
         ),
         (
-            [each for each in tasks(DIFFERENCES) if each["side"] == "base"],
+            [task for task in tasks(DIFFERENCES) if task["side"] == "base"],
             "no measured runs of head",
         ),
         (
             [
-                {**each, "profile_version": 1 + (each["side"] == "head")}
-                for each in tasks(DIFFERENCES)
+                {**task, "profile_version": 1 + (task["side"] == "head")}
+                for task in tasks(DIFFERENCES)
             ],
             "0 of 6 tasks have comparable runs on both sides",
         ),
@@ -236,5 +236,5 @@ def test_without_tasks_people_are_compared() -> None:
     found = decided(values)
     assert (found.result, found.found[0].based_on) == ("passed", "8 people, 40 and 40 runs")
     assert sentences(found)[-1] == "Look 1 of this gate."
-    few = [{**each, "person": f"p{at % 4}"} for at, each in enumerate(values)]
+    few = [{**value, "person": f"p{at % 4}"} for at, value in enumerate(values)]
     assert decided(few).found[0].reason == "too few people to decide (4 of 5)"

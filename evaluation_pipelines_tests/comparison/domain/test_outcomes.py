@@ -156,7 +156,7 @@ def test_for_arms_a_session_without_a_commit_is_not_merged() -> None:
 
 def test_sessions_without_a_row_count_by_the_same_reading_as_those_with_one() -> None:
     keys = [f"s{number}" for number in range(1, 6)]
-    sent = [row("merged", 1, 2, 2, **OUTSIDE, session_key=each) for each in keys[:3]]
+    sent = [row("merged", 1, 2, 2, **OUTSIDE, session_key=key) for key in keys[:3]]
     rows = pl.DataFrame([*sent, LATER], SCHEMA, orient="row")
     sessions = SESSIONS.drop("session_key").join(pl.DataFrame({"session_key": keys}), how="cross")
 
@@ -201,9 +201,9 @@ def test_a_rare_value_takes_the_wider_of_t_and_wilson() -> None:
 
     assert isinstance(found, ShareDifference)
     assert found.shares is not None
-    assert [each.value for each in found.shares] == pytest.approx([59 / 60, 1])
+    assert [share.value for share in found.shares] == pytest.approx([59 / 60, 1])
     low, high = found.ends()
-    one, all_ = (each.ends() for each in found.shares)
+    one, all_ = (share.ends() for share in found.shares)
     # MOVER: the distances of both Wilson ends; t on (-0.1, 0, 0, 0, 0, 0) is narrower.
     assert low == pytest.approx(-1 / 60 - math.hypot(59 / 60 - one[0], 0))
     assert high == pytest.approx(-1 / 60 + math.hypot(one[1] - 59 / 60, 1 - all_[0]))
@@ -256,11 +256,13 @@ def test_arms_are_compared_by_the_share_of_all_sessions() -> None:
 
     found = compare_outcomes(given, RULES["merged"])
 
-    assert [(each.name, each.sessions, each.people) for each in found.arms] == [
+    assert [
+        (outcome_arm.name, outcome_arm.sessions, outcome_arm.people) for outcome_arm in found.arms
+    ] == [
         *(("few", 20, 2), ("new", 50, 5), ("main", 50, 5)),
     ]
-    assert [each.share.value for each in found.arms] == pytest.approx([0.9, 0.8, 0.5])
-    verdicts = {(each.first, each.second): each.verdict for each in found.pairs}
+    assert [outcome_arm.share.value for outcome_arm in found.arms] == pytest.approx([0.9, 0.8, 0.5])
+    verdicts = {(pair.first, pair.second): pair.verdict for pair in found.pairs}
     assert verdicts["new", "main"] == "new is better"
     assert verdicts["few", "main"].startswith("not decided: an arm needs")
     assert sentences(found)[1] == (
@@ -269,4 +271,4 @@ def test_arms_are_compared_by_the_share_of_all_sessions() -> None:
         "new 10 younger than the horizon, none 1 without a known outcome."
     )
     alone = compare_outcomes(given.with_columns(person=pl.lit(None, pl.String)), RULES["merged"])
-    assert {each.low for each in alone.pairs} == {None}
+    assert {pair.low for pair in alone.pairs} == {None}

@@ -62,7 +62,7 @@ def test_the_auc_is_a_mean_over_people_with_four_pairs_or_more() -> None:
 
 
 def test_a_unit_without_a_score_is_in_no_pair() -> None:
-    rows = [(*each[:3], NAN if each == (1, 2, 1, 4) else each[3]) for each in ROWS]
+    rows = [(*row[:3], NAN if row == (1, 2, 1, 4) else row[3]) for row in ROWS]
 
     assert predicted(rows).by_person == {0: 0.625}  # person 1 has two pairs left
 
@@ -129,7 +129,7 @@ def test_two_families_share_the_level_of_a_look() -> None:
     # Look 2 has 0.05 / 6, each family half. Holm: the first of 3 (or 2) tests at a third (half),
     # and where it stops the others at what is left.
     half = 0.05 / 6 / 2
-    assert [each.level for each in found] == pytest.approx(
+    assert [verdict.level for verdict in found] == pytest.approx(
         [half / 3, half / 2, half / 2, 0.05, half / 2, half]
     )
     assert found[1].interval == open_.interval(half / 2)

@@ -30,13 +30,13 @@ VARIED = [60.0, 80.0]
 
 def test_windows_of_one_to_four_weeks_against_the_90_days_before_each() -> None:
     found = list(looks(daily(VARIED * 200), [150]))
-    assert [(each.since, each.weeks, each.channel) for each in found] == [
+    assert [(look.since, look.weeks, look.channel) for look in found] == [
         (143, 1, "scores"),
         (136, 2, "scores"),
         (129, 3, "scores"),
         (122, 4, "scores"),
     ]
-    assert [(len(each.window), len(each.before)) for each in found] == [
+    assert [(len(look.window), len(look.before)) for look in found] == [
         (14, 180),
         (28, 180),
         (42, 180),
@@ -47,11 +47,11 @@ def test_windows_of_one_to_four_weeks_against_the_90_days_before_each() -> None:
 
 def test_a_night_sees_nothing_of_later_days() -> None:
     steady, later = VARIED * 100, [0.0, 10.0] * 20
-    (now,) = [each for each in looks(daily(steady), [100]) if each.weeks == 1]
+    (now,) = [look for look in looks(daily(steady), [100]) if look.weeks == 1]
     (then,) = [
-        each
-        for each in looks(daily(steady + later), [100, 107, 120])
-        if each.night == 100 and each.weeks == 1
+        look
+        for look in looks(daily(steady + later), [100, 107, 120])
+        if look.night == 100 and look.weeks == 1
     ]
     assert then.change.value == now.change.value == pytest.approx(0)
 
@@ -59,7 +59,7 @@ def test_a_night_sees_nothing_of_later_days() -> None:
 def test_near_100_a_change_is_mostly_of_failures_or_of_the_others() -> None:
     def channels(lately: list[float]) -> list[tuple[int, str, int]]:
         found = looks(daily([94.0, 96.0] * 50 + lately * 10), [60])
-        return [(each.weeks, each.channel, len(each.window)) for each in found]
+        return [(look.weeks, look.channel, len(look.window)) for look in found]
 
     # Fewer than 10 runs of the last week pass: they count all the same.
     assert channels([0.0, 95.0])[:2] == [(1, "failures", 14), (2, "failures", 28)]
@@ -384,7 +384,7 @@ def lowered(runs: Arm, since: int, seed: int) -> Arm:
 
 
 def by_window(runs: Arm) -> dict[int, Look]:
-    return {each.since: each for each in looks(runs, [NIGHT])}
+    return {look.since: look for look in looks(runs, [NIGHT])}
 
 
 @settings(max_examples=40, deadline=None)

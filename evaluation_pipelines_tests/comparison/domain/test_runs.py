@@ -62,9 +62,9 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
 
 def test_one_person_in_two_organizations_is_one_person() -> None:
     names = ({"organization_id": "acme"}, {"organization_id": "beta"})
-    evaluations = pl.DataFrame([evaluation(**each) for each in names], SESSION_EVALUATIONS.schema)
+    evaluations = pl.DataFrame([evaluation(**name) for name in names], SESSION_EVALUATIONS.schema)
     found = runs_of(
-        evaluations, sessions_frame([session(person_id="ada", **each) for each in names])
+        evaluations, sessions_frame([session(person_id="ada", **name) for name in names])
     )
     assert found["person"].to_list() == ["ada", "ada"]
 

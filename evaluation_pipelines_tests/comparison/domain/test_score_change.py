@@ -148,9 +148,9 @@ def test_people_who_come_and_go_do_not_hide_the_spread_of_days_and_weeks() -> No
         errors = random.normal(0, 5, 42)[days] + random.normal(0, 10, len(days))
         found.append(spread(errors, days, people))
     # On average 100 and 25, with standard errors of about 1 and 1.3.
-    assert np.mean([each.within for each in found]) == pytest.approx(100, abs=4)
-    assert np.mean([each.between for each in found]) == pytest.approx(25, abs=6)
-    assert np.mean([each.by_week for each in found]) > 1.05
+    assert np.mean([day_spread.within for day_spread in found]) == pytest.approx(100, abs=4)
+    assert np.mean([day_spread.between for day_spread in found]) == pytest.approx(25, abs=6)
+    assert np.mean([day_spread.by_week for day_spread in found]) > 1.05
 
 
 def test_the_change_and_its_error() -> None:

@@ -37,11 +37,11 @@ def pair_of(label: str, first: str, second: str, difference: float, p: float) ->
 
 
 def p_of(tests: Sequence[Corrected | None]) -> list[float | None]:
-    return [None if each is None else each.p for each in tests]
+    return [None if test is None else test.p for test in tests]
 
 
 def levels(tests: Sequence[Corrected]) -> list[float]:
-    return [each.level for each in tests]
+    return [test.level for test in tests]
 
 
 def test_holm_by_hand() -> None:

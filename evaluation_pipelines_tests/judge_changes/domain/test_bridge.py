@@ -197,7 +197,7 @@ def test_a_wide_judges_part_cuts_the_trend(differences: float, trend: str) -> No
     # 12 times +d, 12 times -d and 0: variance 24 d^2 / 24 = d^2.
     signs = [1] * 12 + [-1] * 12 + [0]
     people = [f"p{number}" for number in range(25)]
-    given = anchors([50] * 25, [50 + differences * each for each in signs], [*people], [1] * 25)
+    given = anchors([50] * 25, [50 + differences * sign for sign in signs], [*people], [1] * 25)
 
     found = split(given, NONE, NONE)
     assert found["trend"] == trend

@@ -75,7 +75,7 @@ def test_every_session_of_a_stratum_is_as_likely_as_the_others() -> None:
 
     # 5 of 20 in 1000 drawings: 250 each, standard deviation sqrt(1000 * 0.25 * 0.75) = 13.7.
     assert sum(times.values()) == 5000
-    assert all(abs(each - 250) < 5 * 13.7 for each in times.values())
+    assert all(abs(time - 250) < 5 * 13.7 for time in times.values())
 
 
 def noted(anchors: pl.DataFrame, *replaced: str) -> pl.DataFrame:

@@ -129,5 +129,5 @@ def test_a_change_without_a_bridge_is_a_warning() -> None:
     # June 1 and 57 days.
     long_ago = changed(open_one, computed_at=datetime(2026, 7, 28, tzinfo=UTC))
     impossible = changed(open_one, state="impossible", reason="its rubric is gone")
-    for each in (long_ago, impossible):
-        assert every_judge_change_is_measured(change_rows([each])).passed
+    for change in (long_ago, impossible):
+        assert every_judge_change_is_measured(change_rows([change])).passed

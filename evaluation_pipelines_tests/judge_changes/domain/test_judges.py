@@ -113,9 +113,11 @@ def test_another_judge_of_most_sessions_of_a_date_is_a_change(
     assert found == [
         Change(former, new, june(day), june(end)) for former, new, day, end, _ in expected
     ]
-    assert [each.former.differences(each.new) for each in found] == [[row[-1]] for row in expected]
-    assert [each.profile_id for each in found] == [row[0].profile_id for row in expected]
-    assert len({each.change_id for each in found}) == len(found)
+    assert [change.former.differences(change.new) for change in found] == [
+        [row[-1]] for row in expected
+    ]
+    assert [change.profile_id for change in found] == [row[0].profile_id for row in expected]
+    assert len({change.change_id for change in found}) == len(found)
 
 
 def test_a_history_that_is_scored_again_moves_no_date() -> None:
@@ -255,4 +257,4 @@ def test_what_is_not_bridged_shifts_nothing(
     rows = sessions(row).with_columns(profile_id=pl.lit(profile, dtype=pl.String))
     scaled, turns = on_newest_scale(rows, table(*known))
     assert scaled["score"].to_list() == [score]
-    assert expected is None or [(each.shift, each.reason) for each in turns] == expected
+    assert expected is None or [(turn.shift, turn.reason) for turn in turns] == expected

@@ -43,30 +43,30 @@ class Batched(Judged):
         """Run until all batches have ended, and assert that each session has one score."""
         assert self.endpoint is not None
         for _ in range(3):
-            if not all(each.status == "completed" for each in self.all_scores()):
+            if not all(score.status == "completed" for score in self.all_scores()):
                 self.finish()
         scores = self.all_scores()
-        assert {each.status for each in scores} == {"completed"}
-        assert len({each.session_key for each in scores}) == len(scores)
+        assert {score.status for score in scores} == {"completed"}
+        assert len({score.session_key for score in scores}) == len(scores)
         assert set(self.endpoint.batches.sent.values()) == {1}
         assert self.endpoint.batches.files == {}
 
     def states(self) -> list[str]:
         """Return the states of all batches, oldest first."""
         newest = BatchStore(self.workplace.ledger).newest(99)
-        return [str(each.state) for each in reversed(newest)]
+        return [str(batch.state) for batch in reversed(newest)]
 
     def all_scores(self) -> list[Score]:
         """Return all scorings, by session."""
         scores = ScoreStore(self.workplace.ledger)
-        found = [each for day in scores.dates() for each in scores.on_date(day)]
+        found = [score for day in scores.dates() for score in scores.on_date(day)]
         return sorted(found, key=lambda each: (each.session_key, each.scored_at_us))
 
 
 def comparable(score: Score) -> Mapping[str, object]:
     """Return what two scorings with the same replies have in common."""
     fields = {name: getattr(score, name) for name in score.__slots__ if name not in _LEFT_OUT}
-    turns = [(each.turn, each.text, each.finish_reason) for each in score.turn_log]
+    turns = [(turn.turn, turn.text, turn.finish_reason) for turn in score.turn_log]
     return {**fields, "turns": turns}
 
 

@@ -46,15 +46,15 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     waiting = batched.score("s1#baseline-1")
     assert waiting.is_open
     custom_ids = {each["custom_id"] for each in judge.batches.requests()}
-    assert custom_ids == {f"{each.score_id}:score-1" for each in batched.all_scores()}
+    assert custom_ids == {f"{score.score_id}:score-1" for score in batched.all_scores()}
     assert batched.advance().submitted == 0  # they wait
 
     second = batched.finish()
     assert (second.collected, second.submitted, second.batches) == (3, 3, 1)
     third = batched.finish()
     assert (len(third.totals), third.candidates, third.collected) == (3, 3, 3)
-    assert {each.status for each in batched.all_scores()} == {"completed"}
-    assert {each.latency_ms for each in batched.all_scores()} == {None}
+    assert {score.status for score in batched.all_scores()} == {"completed"}
+    assert {score.latency_ms for score in batched.all_scores()} == {None}
     assert set(judge.batches.sent.values()) == {1}
     assert len(judge.batches.sent) == 6
     assert judge.batches.files == {}
@@ -82,11 +82,11 @@ def test_the_results_are_those_of_direct_mode_for_the_same_replies(
         open_judge_endpoint() as other,
         open_judged(tmp_path / "direct", other.base_url, judge_concurrency=1) as direct,
     ):
-        for each in (judge, other):  # the usual replies depend on the id of the scoring
-            each.always(says(score_reply(64)), "score")
-            each.always(says(score_reply(64)), "reminder")
+        for endpoint in (judge, other):  # the usual replies depend on the id of the scoring
+            endpoint.always(says(score_reply(64)), "score")
+            endpoint.always(says(score_reply(64)), "reminder")
             for turn, answer in script:
-                each.script_turn(turn, answer)
+                endpoint.script_turn(turn, answer)
         fill(batched.workplace, session_with_texts("s1"))
         fill(direct.workplace, session_with_texts("s1"))
         batched.advance()
@@ -94,7 +94,7 @@ def test_the_results_are_those_of_direct_mode_for_the_same_replies(
             batched.finish()
         direct.now = batched.now
         direct.run()
-        (ours,), (theirs,) = (each.scores("s1#baseline-1") for each in (batched, direct))
+        (ours,), (theirs,) = (judged.scores("s1#baseline-1") for judged in (batched, direct))
     assert comparable(ours) == comparable(theirs)
     assert set(judge.batches.sent.values()) == {1}
 
@@ -177,12 +177,12 @@ def test_tokens_that_cannot_be_are_estimated_from_the_request(
         judge.script_turn("score", says(score_reply(64), usage=usage))
     batched.finish()
     batched.finish()
-    for each in batched.all_scores():
-        assert (each.estimated_usage, each.turn_log[0].is_usage_estimated) == (True, True)
+    for score in batched.all_scores():
+        assert (score.estimated_usage, score.turn_log[0].is_usage_estimated) == (True, True)
         # An estimate with a margin of what the endpoint counts, four characters to a token.
-        prompt = sum(len(m["content"]) for m in _messages(judge, each.score_id))
-        assert prompt / 5 < (each.turn_log[0].input_tokens or 0) < prompt / 2
-        assert each.booked_cost_usd == pytest.approx(each.judge_cost_usd)
+        prompt = sum(len(m["content"]) for m in _messages(judge, score.score_id))
+        assert prompt / 5 < (score.turn_log[0].input_tokens or 0) < prompt / 2
+        assert score.booked_cost_usd == pytest.approx(score.judge_cost_usd)
 
 
 def _messages(judge: JudgeEndpoint, score_id: str) -> list[dict[str, str]]:
@@ -218,7 +218,7 @@ def test_files_are_full_at_their_limits(
     monkeypatch.setattr(send, "MAX_REQUESTS", 2)
     report = batched.advance()
     assert (report.submitted, report.batches) == (5, 3)
-    assert [len(each["requests"]) for each in judge.batches.batches.values()] == [2, 2, 1]
+    assert [len(batch["requests"]) for batch in judge.batches.batches.values()] == [2, 2, 1]
     batched.finish()
     assert len(batched.finish().totals) == 5
 
@@ -331,7 +331,7 @@ def test_after_a_change_to_direct_mode_batches_are_still_collected(
     stores = batched.workplace.stores
     settings = stores.settings.model_copy(update={"judge_mode": "direct"})
     direct = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
-    days = [each.session_date for each in batched.all_scores()]
+    days = [score.session_date for score in batched.all_scores()]
     report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
     assert (len(report.totals), report.submitted) == (2, 0)
     assert BatchStore(stores.ledger).unfinished() == []

@@ -39,13 +39,13 @@ def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
     batched.advance()
     report = batched.finish(status, answered=1)
     assert (report.collected, report.submitted) == (1, 3)  # one second turn, two first turns again
-    assert [each["custom_id"].partition(":")[2] for each in judge.batches.requests()[3:]] == [
+    assert [request["custom_id"].partition(":")[2] for request in judge.batches.requests()[3:]] == [
         *("missing-tools", "score-1", "score-1")
     ] or len(judge.batches.requests()) == 6
-    assert {each.attempt for each in batched.all_scores()} == {1}
+    assert {score.attempt for score in batched.all_scores()} == {1}
     batched.finish()
     assert len(batched.finish().totals) >= 1
-    assert {each.status for each in batched.all_scores()} == {"completed"}
+    assert {score.status for score in batched.all_scores()} == {"completed"}
 
 
 def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
@@ -58,7 +58,7 @@ def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
     assert report.is_endpoint_down
     assert "billing limit" in report.summary()
     assert report.submitted == 0  # not sent again by the run that has seen it fail
-    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 2
     assert batched.advance().submitted == 2
 
 
@@ -78,7 +78,7 @@ def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
     report = batched.finish()
     assert report.is_endpoint_down
     assert reason in report.summary()
-    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 2
 
 
 def test_a_refused_field_is_not_blamed_on_the_only_session(
@@ -88,7 +88,7 @@ def test_a_refused_field_is_not_blamed_on_the_only_session(
     batched.advance()
     judge.always(http_error(400, "temperature does not support 0.0"))
     assert "temperature does not support" in batched.finish().summary()
-    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)]
 
 
 def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint) -> None:
@@ -108,7 +108,7 @@ def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint
         always | {"max_tokens"},
     ]
     assert judge.batches.requests()[-1]["body"]["messages"][0]["role"] == "user"
-    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)]
     batched.now += timedelta(days=31)
     assert "no system role" in batched.finish().summary()
     batched.advance()
@@ -123,7 +123,7 @@ def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answer
     judge.script_turn("score", http_error(400, "more than max_tokens allows"))
     report = batched.finish()
     assert not report.is_endpoint_down
-    assert sorted(each.status for each in batched.all_scores()) == ["failed", "in_progress"]
+    assert sorted(score.status for score in batched.all_scores()) == ["failed", "in_progress"]
     assert report.submitted == 1  # the next turn of the other one
 
 
@@ -134,8 +134,8 @@ def test_a_request_that_failed_at_the_provider_is_due_again_later(
     batched.advance()
     judge.script_turn("score", http_error(500, "oops"), garbage())
     batched.finish()
-    failed = [each for each in batched.all_scores() if each.status == "failed"]
-    assert [each.retriable for each in failed] == [True, True]
+    failed = [score for score in batched.all_scores() if score.status == "failed"]
+    assert [score.retriable for score in failed] == [True, True]
     batched.now += timedelta(hours=21)
     judge.batches.finish()
     batched.advance()
@@ -162,11 +162,11 @@ def test_what_most_requests_of_a_batch_got_is_not_blamed_on_their_sessions(
     report = batched.finish()
     assert "the endpoint refused a batch: " in report.summary()
     assert (report.is_endpoint_down, report.submitted) == (True, 0)
-    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 3
+    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 3
     assert batched.advance().submitted == 3
     for _ in range(2):
         batched.finish()
-    assert {each.status for each in batched.all_scores()} == {"completed"}
+    assert {score.status for score in batched.all_scores()} == {"completed"}
 
 
 def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
@@ -177,7 +177,7 @@ def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
     judge.script_turn("score", http_error(400, "prompt is too long"))
     judge.always(http_error(500, "oops"))
     batched.finish()
-    ended = sorted((each.status, each.retriable) for each in batched.all_scores())
+    ended = sorted((score.status, score.retriable) for score in batched.all_scores())
     assert ended == [("failed", False), ("pending", None), ("pending", None)]
 
 
@@ -193,14 +193,14 @@ def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
     assert "5 of 6 replies of a batch were unusable: the judge's answer was" in report.summary()
     assert (report.is_endpoint_down, report.submitted) == (True, 0)
     scores = batched.all_scores()
-    assert [(each.is_open, each.attempt) for each in scores] == [(True, 1)] * 6
-    assert sorted(len(each.turn_log) for each in scores) == [0, 0, 0, 0, 0, 1]
-    assert all(each.booked_cost_usd for each in scores)  # they are paid
+    assert [(score.is_open, score.attempt) for score in scores] == [(True, 1)] * 6
+    assert sorted(len(score.turn_log) for score in scores) == [0, 0, 0, 0, 0, 1]
+    assert all(score.booked_cost_usd for score in scores)  # they are paid
     probe = batched.advance()  # a few, to see whether it works again
     assert (probe.submitted, dict(probe.deferred)) == (5, {"no_room": 1})
     for _ in range(3):
         batched.finish()
-    assert {each.status for each in batched.all_scores()} == {"completed"}
+    assert {score.status for score in batched.all_scores()} == {"completed"}
 
 
 UNPRICED = says("Rather good.", usage=None)
@@ -230,7 +230,7 @@ def test_each_request_that_may_be_charged_is_booked_with_its_share(
         batched.finish()
         score = batched.score("s1#baseline-1")
     assert reserved
-    known = sum(each.cost_usd or 0 for each in score.turn_log)
+    known = sum(turn.cost_usd or 0 for turn in score.turn_log)
     expected = known + shares / len(answers) * reserved
     assert score.booked_cost_usd == pytest.approx(expected)
 
@@ -295,7 +295,7 @@ def test_no_refusal_of_a_whole_batch_brings_the_key_into_the_ledger(
         judge.batches.fail(f"Incorrect API key: {KEY}")
         assert "Incorrect API key: [key]" in batched.advance().summary()
         assert KEY.encode() not in b"".join(
-            each.read_bytes() for each in tmp_path.glob("ledger*") if each.is_file()
+            path.read_bytes() for path in tmp_path.glob("ledger*") if path.is_file()
         )
 
 
@@ -315,7 +315,7 @@ def test_a_transcript_is_not_sent_to_another_address(
 
 def raw(content: bytes) -> bytes:
     """Return the lines of a file with all characters as they are, not escaped."""
-    lines = [json.dumps(json.loads(each), ensure_ascii=False) for each in content.splitlines()]
+    lines = [json.dumps(json.loads(line), ensure_ascii=False) for line in content.splitlines()]
     return "\n".join(lines).encode()
 
 
@@ -340,7 +340,7 @@ def test_a_sent_file_that_is_not_as_it_was_sent_stops_no_collection(
     output = {"prompt_tokens": 100, "completion_tokens": 10**9}
     reasoning = {**output, "completion_tokens_details": {"reasoning_tokens": 10**9}}
     usages = output, reasoning
-    judge.script_turn("score", *(says(score_reply(64), usage=each) for each in usages))
+    judge.script_turn("score", *(says(score_reply(64), usage=usage) for usage in usages))
     fill(batched.workplace, session_with_texts("s1", text="One\u2028two\x85three"))
     batched.land("s2")
     batched.advance()
@@ -350,8 +350,8 @@ def test_a_sent_file_that_is_not_as_it_was_sent_stops_no_collection(
     torn = [b"<html>", b"[]", b'{"body": 5}', b'{"body": {"messages": [{"role": 1}]}}', sent]
     judge.batches.files[batch["input_file_id"]] = b"\n".join(torn)
     assert batched.advance().collected == 2
-    logged = [each for score in batched.all_scores() for each in score.turn_log]
-    assert [each.is_usage_estimated for each in logged] == [True, True]
+    logged = [turn for score in batched.all_scores() for turn in score.turn_log]
+    assert [turn.is_usage_estimated for turn in logged] == [True, True]
 
 
 def test_a_line_that_is_too_long_is_left_out(
@@ -457,7 +457,9 @@ def test_a_batch_that_is_too_large_for_the_queue_is_sent_in_parts(
         batched.advance(only_continue=True)
     sizes = [len(each["requests"]) for each in judge.batches.batches.values()]
     assert sizes == [4, 2, 2, 2, 2]
-    assert [(each.status, each.attempt) for each in batched.all_scores()] == [("completed", 1)] * 4
+    assert [(score.status, score.attempt) for score in batched.all_scores()] == [
+        ("completed", 1)
+    ] * 4
 
 
 def test_a_session_that_is_too_large_for_the_queue_stops_the_run(

@@ -192,16 +192,16 @@ def test_a_batch_that_stays_unknown_is_given_up_after_a_day(
 def test_a_batch_that_is_listed_without_metadata_is_found_by_its_file(
     submitting: Batched, judge: JudgeEndpoint
 ) -> None:
-    for each in judge.batches.batches.values():
-        each["metadata"] = None
+    for batch in judge.batches.batches.values():
+        batch["metadata"] = None
     submitting.advance()
     assert submitting.states() == ["submitted"]
 
 
 def close_files(submission: BatchFiles) -> None:
     """Close the files that the end of a process would close."""
-    for each in submission._files.values():
-        each.content.close()
+    for file in submission._files.values():
+        file.content.close()
 
 
 class KilledError(BaseException):
@@ -289,7 +289,7 @@ def test_a_kill_during_collection_loses_and_repeats_nothing(
 
     batched.advance()
     batched.finish_all()
-    assert {len(each.turn_log) for each in batched.all_scores()} == {2}
+    assert {len(score.turn_log) for score in batched.all_scores()} == {2}
 
 
 def run_until(batched: Batched, interruption: Interruption) -> None:
@@ -388,16 +388,18 @@ def test_batches_of_killed_processes_lose_and_repeat_nothing(
         assert len(place.endpoint.batches.sent) == 2 * place.sessions
         assert place.endpoint.batches.files == {}
         scores = place.scores()
-        assert {each.status for each in scores} == {"completed"}
-        assert len({each.session_key for each in scores}) == len(scores) == place.sessions
-        turns = {tuple(turn.turn for turn in each.turn_log) for each in scores}
+        assert {score.status for score in scores} == {"completed"}
+        assert len({score.session_key for score in scores}) == len(scores) == place.sessions
+        turns = {tuple(turn.turn for turn in score.turn_log) for score in scores}
         assert turns == {("score-1", "missing-tools")}
         assert len(place.endpoint.requests) == 2 * place.sessions  # each answered once
 
 
 def states(place: Site) -> dict[str, str]:
     """Return the states of the batches that are not final."""
-    return {each.batch_id: each.state for each in BatchStore(place.workplace.ledger).unfinished()}
+    return {
+        batch.batch_id: batch.state for batch in BatchStore(place.workplace.ledger).unfinished()
+    }
 
 
 def has_changed(place: Site, before: dict[str, str]) -> bool:

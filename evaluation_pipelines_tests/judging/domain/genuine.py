@@ -34,4 +34,4 @@ def texts_of(agent: str) -> str:
     """Return all prompts, replies, parameters, results and errors of an agent."""
     events = events_of(agent)
     columns = ("content", "tool_parameters", "error")
-    return "\n".join(text for each in columns for text in events[each].drop_nulls())
+    return "\n".join(text for column in columns for text in events[column].drop_nulls())

@@ -46,7 +46,9 @@ def form(
 ) -> str:
     """Return a judge's message; the points of the criteria are 15, 16, 14 and 12 by default."""
     given = points or (15, 16, 14, 12)
-    lines = [f"{each.id}: {value}/25" for each, value in zip(CRITERIA, given, strict=True)]
+    lines = [
+        f"{criterion.id}: {value}/25" for criterion, value in zip(CRITERIA, given, strict=True)
+    ]
     tags_line = [] if tags is None else [f"failure tags: {tags}"]
     last = sum(given) if total is None else total
     return "\n".join([analysis, "", *lines, *tags_line, str(last)])

@@ -124,7 +124,7 @@ def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
     if isinstance(read, Verdict):
         assert (
             read.total,
-            sum(each or 0 for each in read.criteria.values()),
+            sum(criterion or 0 for criterion in read.criteria.values()),
             read.failure_tags,
         ) == (42, 42, ())
     else:
@@ -206,8 +206,8 @@ def test_only_words_of_the_program_are_sealed(attack: Attack) -> None:
         assert 3 <= len(own) <= 7, place
         for line in quoted:
             if OWN_WORDS.search(line) and line not in own:
-                parts = [each.strip() for each in attack.text.split("\n")]
-                assert any(each in line for each in parts if each), place
+                parts = [word.strip() for word in attack.text.split("\n")]
+                assert any(part in line for part in parts if part), place
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_instructions_stand_in_a_system_message_before_every_turn() -> None:
     dialog = Conversation(prompts, CRITERIA, 1).with_reply("score-1", said(form()))
 
     (request,) = dialog.open_requests()
-    assert [each.role for each in request.messages] == ["system", "user", "assistant", "user"]
+    assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
     assert request.messages[0].content == "You judge."
 
 
@@ -222,7 +222,7 @@ def test_after_a_cut_answer_a_short_one_is_asked_for_without_the_cut_text(reason
 
     assert dialog.outcome() is None
     (request,) = dialog.open_requests()
-    assert (request.turn, [each.role for each in request.messages]) == (
+    assert (request.turn, [message.role for message in request.messages]) == (
         "score-1-reminder",
         ["system", "user"],
     )
@@ -231,7 +231,12 @@ def test_after_a_cut_answer_a_short_one_is_asked_for_without_the_cut_text(reason
     assert "at most 100 words" in asked
     dialog = dialog.with_reply("score-1-reminder", said(form(total=57, analysis="Short.")))
     (question,) = dialog.open_requests()
-    assert [each.role for each in question.messages] == ["system", "user", "assistant", "user"]
+    assert [message.role for message in question.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
     assert (verdict.total, verdict.analysis.split("\n")[0]) == (57, "Short.")
     assert (verdict.short_analysis, verdict.numbers_from_reminder) == (True, False)

@@ -262,4 +262,4 @@ def test_a_request_is_answered_by_the_state_of_session_and_scoring(
 def test_a_lookup_returns_the_existing_score() -> None:
     statuses: list[ScoreStatus] = ["pending", "in_progress", "completed", "failed"]
     assert answer_lookup(None) == RequestAnswer("unknown", 404)
-    assert {answer_lookup(each) for each in statuses} == {RequestAnswer("existing", 200)}
+    assert {answer_lookup(status) for status in statuses} == {RequestAnswer("existing", 200)}

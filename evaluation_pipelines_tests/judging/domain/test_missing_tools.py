@@ -305,14 +305,14 @@ def test_organizations_are_counted_separately() -> None:
 def test_examples_are_few_short_and_on_one_line() -> None:
     long_rows = [scoring(n, f"1. make: {n}\x1b[31m\n{'y' * 300}", n) for n in range(1, 6)]
     (row,) = count_missing_tools(scores(*long_rows), masques_of(), PERIOD).tools.rows(named=True)
-    assert [each["session_key"][:2] for each in row["examples"]] == ["s5", "s4", "s3"]
+    assert [example["session_key"][:2] for example in row["examples"]] == ["s5", "s4", "s3"]
     assert row["examples"][0]["rationale"] == f"5 {'y' * 237}\u2026"
 
 
 def test_examples_of_one_date_are_in_the_order_of_their_sessions() -> None:
     same_day = scores(*(scoring(n, "1. make: x") for n in (2, 1, 3)))
     (row,) = count_missing_tools(same_day, masques_of(), PERIOD).tools.rows(named=True)
-    assert [each["session_key"][:2] for each in row["examples"]] == ["s1", "s2", "s3"]
+    assert [example["session_key"][:2] for example in row["examples"]] == ["s1", "s2", "s3"]
 
 
 def test_without_scorings_the_table_is_empty() -> None:

@@ -137,4 +137,4 @@ def test_a_failed_scoring_shows_the_last_reply_of_the_judge() -> None:
 
 def test_a_scoring_is_open_until_it_ends() -> None:
     states = ("pending", "in_progress", "completed", "failed")
-    assert [score(status=each).is_open for each in states] == [True, True, False, False]
+    assert [score(status=state).is_open for state in states] == [True, True, False, False]

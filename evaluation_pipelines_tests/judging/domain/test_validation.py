@@ -116,14 +116,14 @@ def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale(
 
 def test_intervals_are_the_same_every_time_and_need_two_tasks() -> None:
     assert named(SESSIONS, "rank_agreement") == named(SESSIONS, "rank_agreement")
-    one_task = [each for each in SESSIONS if each["task"] == "a"]
+    one_task = [session for session in SESSIONS if session["task"] == "a"]
     alone = named(one_task, "rank_agreement")
     assert (alone["value"], alone["low"]) == (1.0, None)
 
 
 def test_the_agreement_is_shown_for_each_family_of_agents() -> None:
     families = {"a": "openai", "b": "anthropic"}
-    mixed = [each | {"agent_family": families[each["task"]]} for each in SESSIONS]
+    mixed = [session | {"agent_family": families[session["task"]]} for session in SESSIONS]
     assert named(mixed, "rank_agreement openai")["value"] == 1
     assert named(mixed, "rank_agreement anthropic")["value"] == 0
 

@@ -54,7 +54,7 @@ def test_a_message_in_the_form_is_parsed_completely() -> None:
 
 def test_all_points_and_none_are_in_range() -> None:
     assert verdict(form(25, 25, 25, 25, total=100)).criteria == dict.fromkeys(
-        (each.id for each in CRITERIA), 25
+        (criterion.id for criterion in CRITERIA), 25
     )
     assert set(verdict(form(0, 0, 0, 0, total=0)).criteria.values()) == {0}
 
@@ -295,7 +295,7 @@ def test_a_named_total_counts_below_all_criteria_that_sum_to_it(line: str) -> No
 def test_a_named_total_does_not_count_without_every_criterion_above_it() -> None:
     missing = form(total="total: 57").replace("consistency: 16/25", "")
     assert problem(missing).startswith("the last line")
-    (below,) = [each for each in CRITERIA if each.id == "consistency"]
+    (below,) = [criterion for criterion in CRITERIA if criterion.id == "consistency"]
     assert problem(f"total: 16\n{below.id}: 16/25").startswith("the last line")
     assert isinstance(parse_verdict("Bad.\ntotal: 12", ()), Problem)
 
@@ -338,7 +338,7 @@ def test_any_message_is_parsed_and_a_total_follows_the_rule(text: str) -> None:
         assert not set("+-/.,") & set(lines[-1])
         assert read.total == int("".join(filter(str.isdigit, lines[-1]))) <= 100
         assert all(0 <= (points or 0) <= 25 for points in read.criteria.values())
-        assert read.criteria.keys() == {each.id for each in CRITERIA}
+        assert read.criteria.keys() == {criterion.id for criterion in CRITERIA}
 
 
 @given(st.lists(PIECES, max_size=12).map("\n".join), st.integers(0, 100))
@@ -357,7 +357,7 @@ def test_a_problem_says_what_is_missing() -> None:
     lacks = parse_verdict(form().replace("consistency: 16/25", ""), CRITERIA)
     assert isinstance(lacks, Problem)
     assert not lacks.lacks_total
-    assert [each.id for each in lacks.criteria] == ["consistency"]
+    assert [criterion.id for criterion in lacks.criteria] == ["consistency"]
 
 
 @pytest.mark.parametrize("answer", ["80", "**80**", "total: 80", "Total score: 80\n"])
@@ -390,7 +390,7 @@ def test_a_whole_second_message_counts_alone() -> None:
     read = parse_reminded(first, form(10, 11, 12, 8, analysis=""), CRITERIA)
 
     assert isinstance(read, Verdict)
-    assert (read.total, sum(each or 0 for each in read.criteria.values())) == (41, 41)
+    assert (read.total, sum(criterion or 0 for criterion in read.criteria.values())) == (41, 41)
     assert read.analysis.startswith("Weak.")
     assert read.numbers_from_reminder  # the text of the first one says 15 four times
 

@@ -145,10 +145,10 @@ def test_a_conversation_ends_with_any_reply_and_resumes_from_its_log(
 
 
 def test_no_verdict_of_the_model_is_rejected_by_the_second_reader(model: LocalModel) -> None:
-    asked = [each for _, each in islice(conversations(), 3)]
+    asked = [conversation for _, conversation in islice(conversations(), 3)]
 
     async def work(client: JudgeClient) -> list[list[dict[str, str]]]:
-        return [await ask(client, each) for each in asked]
+        return [await ask(client, conversation) for conversation in asked]
 
     for replies in run(model, work):
         judgment = outcome_of(replies)
@@ -159,7 +159,7 @@ def test_no_verdict_of_the_model_is_rejected_by_the_second_reader(model: LocalMo
 def test_the_second_turn_begins_with_the_first_byte_for_byte(
     answers: tuple[JudgeAnswer, JudgeAnswer],
 ) -> None:
-    first, second = (each.usage for each in answers)
+    first, second = (answer.usage for answer in answers)
 
     assert first is not None
     assert second is not None

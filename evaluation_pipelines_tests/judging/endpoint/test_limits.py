@@ -102,7 +102,7 @@ def times(clock: Clock, requests: int | None, tokens: int | None, asked: list[in
     limit = RateLimit(requests, tokens, lambda: clock.at_s, clock.sleep)
 
     async def all_of_them() -> list[float]:
-        return [each.at_s for each in await asyncio.gather(*map(limit.acquire, asked))]
+        return [request.at_s for request in await asyncio.gather(*map(limit.acquire, asked))]
 
     return asyncio.run(all_of_them())
 

@@ -37,7 +37,7 @@ def test_a_rejected_field_is_tried_the_other_way_once_and_remembered(
     one, two, sent = run(judge, ask_twice)
 
     assert (one.attempts, two.attempts, sent) == (1, 1, 3)
-    first, *others = [each.body for each in judge.requests]
+    first, *others = [request.body for request in judge.requests]
     assert {"temperature", "max_completion_tokens"} <= first.keys()
     for body in others:
         assert without not in body
@@ -88,7 +88,7 @@ def test_a_rejection_after_a_reply_is_about_one_call_whatever_it_names(
         return (await client.ask(QUESTION)).reply.text
 
     assert run(judge, three) == "fine again"
-    first, *others = [each.body for each in judge.requests]
+    first, *others = [request.body for request in judge.requests]
     assert others == [first, first]
 
 
@@ -100,7 +100,9 @@ def test_instructions_join_the_first_message_where_no_system_message_is_accepted
 
     ask(judge)
 
-    roles = [[each["role"] for each in request.body["messages"]] for request in judge.requests]
+    roles = [
+        [message["role"] for message in request.body["messages"]] for request in judge.requests
+    ]
     assert roles == [["system", "user"], ["user"]]
     assert judge.requests[1].body["messages"][0]["content"] == "You judge.\n\nA secret transcript."
 
@@ -128,7 +130,7 @@ def test_a_server_error_is_repeated_only_as_a_retry_whatever_its_words(
 
     assert (asked, clock.slept) == ([1], [1])
     assert answer.attempts == 2
-    first, second = [each.body for each in judge.requests]
+    first, second = [request.body for request in judge.requests]
     assert (len(second["messages"]) == 1) is is_changed
     assert first.keys() == second.keys()
 

@@ -25,7 +25,7 @@ def test_the_scorings_of_a_session_are_in_the_order_of_their_requests(ledger: Le
     ScoreStore(ledger).create(new_score(organization_id="other"), at(hours=1))
 
     of_session = ScoreStore(ledger).by_session("acme", "s1#baseline-1")
-    assert [each.score_id for each in of_session] == [first.score_id, second.score_id]
+    assert [score.score_id for score in of_session] == [first.score_id, second.score_id]
     assert ScoreStore(ledger).by_session("acme", "s1#baseline-2") == []
 
 
@@ -87,18 +87,18 @@ def test_the_cost_of_a_window_is_unknown_once_a_reply_has_no_price(ledger: Ledge
     }
     for name, turns in replies.items():
         score = started(ledger, name)
-        for each in turns:
-            log_turn(store, score, each)
+        for logged_turn in turns:
+            log_turn(store, score, logged_turn)
     latencies = {each.session_key: each.latency_ms for each in store.on_date(MARCH_1)}
     assert latencies == {"s1": 4_000.0, "s2": None, "s3": None, "s4": 4_000.0, "s5": None}
-    costs = [each.cost_usd for each in store.by_window(MARCH_1)]
+    costs = [scorings.cost_usd for scorings in store.by_window(MARCH_1)]
     assert costs == [0.02, 0.02, None, None, 0.0]
 
 
 def test_events_can_be_followed(ledger: Ledger) -> None:
     first = started(ledger, "s1#baseline-1")
     seen = ScoreStore(ledger).events_after(0)
-    assert [each.session_key for each in seen] == ["s1#baseline-1"] * 2
+    assert [service_event.session_key for service_event in seen] == ["s1#baseline-1"] * 2
     ScoreStore(ledger).complete(first.score_id, DONE | {"total_score": 0}, at(seconds=1))
 
     (event,) = ScoreStore(ledger).events_after(seen[-1].event_id)

@@ -44,16 +44,16 @@ def events_of(ledger: Ledger, score: Score) -> list[tuple[str, int, object]]:
     """Return type, seconds after noon and detail of each event."""
     return [
         (
-            each.type,
-            (each.timestamp_us - NOON_US) // 1_000_000,
-            each.phase or each.total_score or each.error_message,
+            event.type,
+            (event.timestamp_us - NOON_US) // 1_000_000,
+            event.phase or event.total_score or event.error_message,
         )
-        for each in ScoreStore(ledger).events(score.score_id)
+        for event in ScoreStore(ledger).events(score.score_id)
     ]
 
 
 def test_the_columns_of_the_table_are_the_fields_of_a_score() -> None:
-    assert {each.name for each in SESSION_SCORES.c} == {each.name for each in fields(Score)}
+    assert {column.name for column in SESSION_SCORES.c} == {field.name for field in fields(Score)}
 
 
 def test_a_scoring_goes_from_start_to_completion(ledger: Ledger) -> None:
@@ -84,7 +84,7 @@ def test_a_scoring_goes_from_start_to_completion(ledger: Ledger) -> None:
     assert (done.started_at_us, done.completed_at_us) == (NOON_US, NOON_US + 5_000_000)
     assert done.booked_at_us == NOON_US + 5_000_000
     assert done.error_message is None
-    assert [each.turn for each in done.turn_log] == ["score-1", "missing-tools"]
+    assert [logged_turn.turn for logged_turn in done.turn_log] == ["score-1", "missing-tools"]
     assert events_of(ledger, score) == [
         ("scoring.started", 0, None),
         ("scoring.progress", 0, "analyzing_methodology"),
@@ -156,7 +156,7 @@ def test_an_ended_scoring_allows_the_next_one(ledger: Ledger) -> None:
     grown = replace(new_score(), content_hash="content-2", judge_model="judge-2")
 
     # Only earlier failures of the same content count.
-    assert [each.attempt for each in (first, second, third)] == [1, 2, 2]
+    assert [score.attempt for score in (first, second, third)] == [1, 2, 2]
     assert ScoreStore(ledger).create(grown, NOON).attempt == 1
 
 
@@ -211,7 +211,10 @@ def test_a_pending_scoring_is_claimed_once_and_starts_then(ledger: Ledger) -> No
     assert (claimed.status, claimed.started_at_us) == ("in_progress", NOON_US + 10_000_000)
     with pytest.raises(ScoringOpenError, match="is in progress already"):
         ScoreStore(ledger).claim(score.score_id, at(seconds=69))
-    assert [each[0] for each in events_of(ledger, score)] == ["scoring.started", "scoring.progress"]
+    assert [event[0] for event in events_of(ledger, score)] == [
+        "scoring.started",
+        "scoring.progress",
+    ]
 
 
 def test_what_no_process_works_on_is_shown_as_pending_and_is_taken_up(ledger: Ledger) -> None:
@@ -223,7 +226,7 @@ def test_what_no_process_works_on_is_shown_as_pending_and_is_taken_up(ledger: Le
         judge.complete(done.score_id, DONE, NOON)
         assert judge.get(left.score_id).status == "in_progress"
     store = ScoreStore(ledger)
-    assert [store.get(each.score_id).status for each in (left, done, out)] == [
+    assert [store.get(score.score_id).status for score in (left, done, out)] == [
         *("pending", "completed", "in_progress"),
     ]
 
@@ -233,7 +236,7 @@ def test_what_no_process_works_on_is_shown_as_pending_and_is_taken_up(ledger: Le
         found = judge.claim(left.score_id, at(seconds=9))
         # Replies and start are kept.
         assert (found.turn_log, found.started_at_us, found.crashes) == ((turn(),), NOON_US, 1)
-        assert [each[0] for each in events_of(ledger, left)] == [
+        assert [event[0] for event in events_of(ledger, left)] == [
             "scoring.started",
             "scoring.progress",
         ]
@@ -283,11 +286,11 @@ def test_a_request_waits_until_it_is_tried_again(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
     asked = store.create(new_score(requested_by="ada"), NOON)
     left = store.create(new_score("s2"), NOON)  # by a run
-    assert [each.score_id for each in store.requests(NOON)] == [asked.score_id]
+    assert [request.score_id for request in store.requests(NOON)] == [asked.score_id]
 
     store.defer(asked.score_id, "the endpoint is down", NOON, at(seconds=15))
     assert store.requests(at(seconds=14)) == []
-    assert [each.waits for each in store.requests(at(seconds=15))] == [1]
+    assert [request.waits for request in store.requests(at(seconds=15))] == [1]
     assert events_of(ledger, asked) == [("scoring.deferred", 0, "the endpoint is down")]
     store.request(asked.score_id, "bob", at(hours=1), "http://judge")  # asked again: at once
     (found,) = store.requests(NOON)
@@ -334,7 +337,9 @@ def test_concurrent_replies_are_all_stored(url: str, ledger: Ledger) -> None:
         list(pool.map(log_turns, [url] * 3, [score.score_id] * 3, names))
 
     logged = ScoreStore(ledger).get(score.score_id)
-    assert sorted(each.turn for each in logged.turn_log) == sorted(reduce(operator.iadd, names, []))
+    assert sorted(logged_turn.turn for logged_turn in logged.turn_log) == sorted(
+        reduce(operator.iadd, names, [])
+    )
     # 3 x 10 replies of 0.01 USD and 200 tokens
     assert logged.judge_cost_usd == pytest.approx(0.30)
     assert logged.output_tokens == 6_000

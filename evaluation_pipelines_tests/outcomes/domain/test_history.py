@@ -7,7 +7,7 @@ from evaluation_pipelines_tests.outcomes.repositories import START
 
 
 def _history(*commits: Commit) -> History:
-    by_id = {each.commit_id: each for each in reversed(commits)}
+    by_id = {commit.commit_id: commit for commit in reversed(commits)}
     return History(by_id, commits[-1].commit_id, is_shallow=False, known_until=START)
 
 

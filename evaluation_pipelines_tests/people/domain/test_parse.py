@@ -38,7 +38,7 @@ def faults(text: str) -> list[str]:
 def ids(*lines: str) -> str:
     """A file of ada and bob: lines of one id each, the first one is Ada's, on line 4."""
     first, *others = lines
-    bob = "".join(f"      - {each}\n" for each in others)
+    bob = "".join(f"      - {other}\n" for other in others)
     of_bob = f"  bob:\n    ids:\n{bob}" if others else ""
     return f"people:\n  ada:\n    ids:\n      - {first}\n{of_bob}"
 
@@ -134,7 +134,7 @@ def test_a_fault_is_told_with_its_line(text: str, fault: str) -> None:
 
 def test_all_faults_of_the_entries_are_told_at_once() -> None:
     text = ids("{agent: clod, email: a@x}", "{email: }", "{user_id: a, to: never}")
-    assert [each.partition(": ")[0] for each in faults(text)] == [
+    assert [fault.partition(": ")[0] for fault in faults(text)] == [
         "f.yaml, line 4",
         "f.yaml, line 7",
         "f.yaml, line 8",

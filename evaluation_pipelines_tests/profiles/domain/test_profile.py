@@ -118,8 +118,8 @@ def test_a_hybrid_profile_computes_known_heuristics_and_judges_the_rest() -> Non
         method="hybrid", criteria=criteria(tool_count=2, taste=1, performance__quality=3)
     )
 
-    assert [each.id for each in mixed.computed] == ["tool_count", "performance.quality"]
-    assert [each.id for each in mixed.judged] == ["taste"]
+    assert [criterion.id for criterion in mixed.computed] == ["tool_count", "performance.quality"]
+    assert [criterion.id for criterion in mixed.judged] == ["taste"]
     assert mixed.judge_points == {"taste": 100}
 
 
@@ -146,7 +146,7 @@ def test_more_criteria_than_points_are_refused() -> None:
 
 @given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=100))
 def test_points_add_up_to_100_and_none_is_zero(weights: list[float]) -> None:
-    points = share_points({f"c{number}": each for number, each in enumerate(weights)})
+    points = share_points({f"c{number}": weight for number, weight in enumerate(weights)})
 
     assert sum(points.values()) == 100
     assert min(points.values()) >= 1

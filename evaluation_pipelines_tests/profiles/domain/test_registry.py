@@ -111,7 +111,7 @@ NO_CARDS = SCORECARDS.no_rows.select(CARD_VERSION)
 
 
 def ids(*profiles: JudgeProfile) -> list[str]:
-    return [each.id for each in ranked(registered(*profiles), "code")]
+    return [judge_profile.id for judge_profile in ranked(registered(*profiles), "code")]
 
 
 def listing(name: str, *labels: str, **columns: Any) -> JudgeProfile:
@@ -177,13 +177,17 @@ def test_a_profile_of_the_user_comes_before_a_shipped_one_for_as_many_labels() -
     mine = Registered(profile(id="b"), at(0))
     narrow = Registered(profile(id="c", match_labels=["code"]), at(0), origin="shipped")
 
-    assert [each.id for each in ranked([default, mine, narrow], "code")] == ["c", "b", "a"]
+    assert [judge_profile.id for judge_profile in ranked([default, mine, narrow], "code")] == [
+        "c",
+        "b",
+        "a",
+    ]
 
 
 def versions(*history: Registered) -> dict[str, int]:
     """Return the version of sessions: without a card, with one by version 1 or 2, a placeholder."""
     names = ("late", "one", "two", "placeholder", "grown")
-    sessions = sessions_frame([answered(session_key=each, content_hash="now") for each in names])
+    sessions = sessions_frame([answered(session_key=name, content_hash="now") for name in names])
     cards = pl.DataFrame(
         [
             ("default", "one", "now", "p", 1, False),

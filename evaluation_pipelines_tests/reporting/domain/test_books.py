@@ -71,7 +71,7 @@ def numbers(counts: Counts, *names: str) -> tuple[int, ...]:
 
 
 def test_a_sound_day_balances_and_shows_both_sides() -> None:
-    assert {each.name: str(each) for each in found()} == {
+    assert {equation.name: str(equation) for equation in found()} == {
         "every_event_is_filed": "100 events counted by ingest, all days together = "
         "90 filed under days of the partitions' range + 10 filed under days outside of it",
         "landed_parts_are_whole": "20 events filed under the day = "
@@ -115,8 +115,8 @@ def test_a_sound_day_balances_and_shows_both_sides() -> None:
 def test_each_number_that_is_off_breaks_its_equation(
     changed: dict[str, int], name: str, difference: int
 ) -> None:
-    broken = [each for each in found(changed) if not each.is_balanced]
-    assert [(each.name, each.difference) for each in broken] == [(name, difference)]
+    broken = [equation for equation in found(changed) if not equation.is_balanced]
+    assert [(equation.name, equation.difference) for equation in broken] == [(name, difference)]
 
 
 def test_a_breach_names_both_sides_the_difference_and_examples() -> None:

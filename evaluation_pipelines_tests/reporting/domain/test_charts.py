@@ -64,7 +64,7 @@ def bars(picture: ET.Element) -> list[tuple[int, int, float]]:
 
 
 def texts(picture: ET.Element) -> list[str]:
-    return [each.text or "" for each in picture.iter(f"{SVG}text")]
+    return [element.text or "" for element in picture.iter(f"{SVG}text")]
 
 
 def test_each_value_is_counted_in_its_bin_and_the_tallest_bar_fills_the_height() -> None:
@@ -90,10 +90,10 @@ def test_the_axis_and_the_label_say_what_is_shown() -> None:
 
 def test_marks_are_named_lines_at_their_values() -> None:
     picture = drawn([], marks={"review": 4, "keep": 7})
-    dashed = [each for each in picture.iter(f"{SVG}line") if each.get("stroke-dasharray")]
+    dashed = [element for element in picture.iter(f"{SVG}line") if element.get("stroke-dasharray")]
 
     # 4 of 10 is 240 of 600 pixels, 7 of 10 is 420.
-    assert [each.get("x1") for each in dashed] == ["260.0", "440.0"]
+    assert [element.get("x1") for element in dashed] == ["260.0", "440.0"]
     assert texts(picture)[:2] == ["review", "keep"]
 
 
@@ -129,19 +129,19 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     picture = ET.fromstring(bars_svg(rows, "sessions"))  # noqa: S314 - our own text
     bars = picture.findall(f"{SVG}rect")[1:]
     # 640 wide, 240 for the names and 60 for the numbers: 340 for the largest, a quarter for 2.
-    assert [float(each.attrib["width"]) for each in bars] == [340.0, 85.0]
-    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    assert [float(bar.attrib["width"]) for bar in bars] == [340.0, 85.0]
+    texts = [element.text for element in picture.iter(f"{SVG}text")]
     assert texts == ["<b>grep</b>", "8", f"{'x' * 29}\u2026", "2", "sessions"]
 
 
 def test_no_bars_are_a_picture_too() -> None:
     picture = ET.fromstring(bars_svg([], "nothing"))  # noqa: S314 - our own text
-    assert [each.text for each in picture.iter(f"{SVG}text")] == ["nothing"]
+    assert [element.text for element in picture.iter(f"{SVG}text")] == ["nothing"]
 
 
 def test_each_label_of_eight_days_is_below_the_dot_of_its_day() -> None:
     noon = datetime(2026, 11, 18, 12, tzinfo=UTC)
-    places = [Place(noon + timedelta(days=each), 1.0, f"day {each}") for each in range(8)]
+    places = [Place(noon + timedelta(days=index), 1.0, f"day {index}") for index in range(8)]
     chart = line_chart("Values", [Curve(places)], Axis()) or ""
     dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
     labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)

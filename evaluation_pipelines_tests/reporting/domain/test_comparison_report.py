@@ -118,17 +118,17 @@ def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
 
 def test_the_answer_comes_first(found: Comparison, page: str) -> None:
     texts = [
-        each.strip()
-        for each in Page(
+        text.strip()
+        for text in Page(
             page[page.index("<main>") :]
             .partition("<script>")[0]
             .replace("<main>", "")
             .replace("</main>", "")
         ).texts
     ]
-    told = [each for each in texts if each]
+    told = [text for text in texts if text]
     assert told[0] == "Model comparison"
-    assert told[2:8] == [each.removesuffix(" #") for each in report(found).labels.headings]
+    assert told[2:8] == [heading.removesuffix(" #") for heading in report(found).labels.headings]
     assert told[8:11] == ["code", "cedar (provider-a) or aspen (provider-a)", "conclusive"]
     # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
     assert next(each for each in told if each.startswith("144 of 151 sessions are ranked."))
@@ -179,7 +179,7 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
     found: Comparison, page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (main, *_) = findings(found)
-    said = [*overview(found), *(each.sentence for each in answers_of(main, found))]
+    said = [*overview(found), *(answer.sentence for answer in answers_of(main, found))]
     assert len(said) == 8
     print_answers(report(found))
     plain = {
@@ -343,7 +343,7 @@ def test_models_without_a_rank_have_no_intervals_of_costs() -> None:
         assert cost.shown.startswith("$0.")
         assert all((score.below, passed.below, row["avg_cost_usd_low"]))
         is_ranked = row["model"] == "a"
-        assert [bool(each.below) for each in (cost, worth)] == [is_ranked] * 2
+        assert [bool(cell.below) for cell in (cost, worth)] == [is_ranked] * 2
 
 
 def test_a_time_range_of_one_day_and_one_within_days() -> None:

@@ -111,7 +111,7 @@ def test_a_signal_without_an_id_gets_one_from_what_a_correction_keeps() -> None:
         signal(timestamp="2026-11-20T12:00:01Z"),
         signal(event_type="payment_completed"),
     ]
-    assert len({first, *(each["event_id"] for each in others)}) == 7
+    assert len({first, *(other["event_id"] for other in others)}) == 7
 
 
 def test_a_signal_about_an_agent_and_another_identity_is_refused() -> None:

@@ -56,7 +56,7 @@ def test_a_session_is_one_signal_about_its_agent() -> None:
     assert row["score_delta"] == pytest.approx(0.6)
     assert (row["category"], row["event_type"]) == ("task_quality", "task_completed")
     assert (row["reference_type"], row["reference_id"]) == ("session", "s1#baseline-1")
-    assert {each["key"]: each["value"] for each in row["attributes"]} == {
+    assert {attribute["key"]: attribute["value"] for attribute in row["attributes"]} == {
         "agent_id": "scout",
         "effective_source": "scorecard",
         "organization_id": "orchard",

@@ -146,7 +146,7 @@ def test_every_session_is_drawn_as_often_as_its_probability_says() -> None:
 
     # Wanted: 70 of 32 in a, b cannot have thirty. Expected draws: 5 * 0.2 * 32 / 40 + 4 and 0.2.
     assert counts.total() == 2000
-    assert {round(each, 9) for each in chances.values()} == {0.15, 0.025}
+    assert {round(chance, 9) for chance in chances.values()} == {0.15, 0.025}
     for key, number in counts.items():
         # Binomial with n = 400: standard deviations 7.1 and 3.1.
         assert abs(number - 400 * chances[key]) < (28 if " a " in key else 12)
@@ -168,7 +168,7 @@ def test_a_month_of_samples_reaches_the_target_in_as_many_strata_as_it_can() -> 
     samples: list[pl.DataFrame] = []
     for number, day in enumerate(days):
         since = max(number - 27, 0)
-        before = pl.concat([audited(), *[each.select(STRATUM) for each in samples[since:]]])
+        before = pl.concat([audited(), *[sample.select(STRATUM) for sample in samples[since:]]])
         samples.append(draw(pl.concat(nights[since : number + 1]), before, day, 5))
 
     last = pl.concat(samples[28:])

@@ -73,7 +73,7 @@ def pairs(
 
 def of_errors(errors: Sequence[float], people: int | None = None, **more: Any) -> Agreement:
     """Return the agreement of sessions with these errors and human scores of 50."""
-    found = pairs([50 + each for each in errors], [50] * len(errors), **more)
+    found = pairs([50 + error for error in errors], [50] * len(errors), **more)
     return agreement(("p", 1, "audit"), found, people)
 
 
@@ -136,7 +136,7 @@ def test_what_would_mislead_is_not_computed(
 
     assert found.missing == missing
     estimates = (found.bias, found.mae, found.spearman)
-    assert all((each.value is None) is (missing is not None) for each in estimates[:2])
+    assert all((estimate.value is None) is (missing is not None) for estimate in estimates[:2])
     assert found.off.low is not None
     assert found.off.high is not None
 
@@ -420,7 +420,7 @@ def test_confirmations_and_scores_without_an_automatic_one_are_no_corrections() 
 
 def test_versions_are_apart() -> None:
     both = pl.concat([corrections(9), corrections(-9, profile_version=2)])
-    rows = [(each.profile_version, each.too_high) for each in leans(both, CRITERIA)]
+    rows = [(lean.profile_version, lean.too_high) for lean in leans(both, CRITERIA)]
 
     assert rows == [(1, 1), (2, 0)]
 
@@ -435,7 +435,10 @@ def test_fair_corrections_have_a_notice_in_at_most_5_percent_over_500_looks() ->
         [[evidence(n, k) if k <= n else 0.0 for k in range(looks + 1)] for n in range(looks + 1)]
     )
     has_notice = np.zeros(histories, dtype=bool)
-    for part, required in ((criterion >= 0, 40), *((criterion == each, 120) for each in range(3))):
+    for part, required in (
+        (criterion >= 0, 40),
+        *((criterion == index, 120) for index in range(3)),
+    ):
         n, k = part.cumsum(axis=1), (part & lowered).cumsum(axis=1)
         has_notice |= (value[n, k] >= required).any(axis=1)
 

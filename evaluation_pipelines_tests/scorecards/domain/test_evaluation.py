@@ -310,12 +310,12 @@ ROW: dict[str, Any] = {
 
 def evaluations(*changes: dict[str, Any]) -> pl.DataFrame:
     empty = dict.fromkeys(SESSION_EVALUATIONS.schema, None)
-    rows = [empty | ROW | each for each in changes]
+    rows = [empty | ROW | change for change in changes]
     return pl.DataFrame(rows, schema=SESSION_EVALUATIONS.schema, orient="row")
 
 
 def kinds(*changes: dict[str, Any]) -> list[str]:
-    return [each.kind for each in announcements(evaluations(*changes))]
+    return [announcement.kind for announcement in announcements(evaluations(*changes))]
 
 
 def test_every_score_has_a_feedback_event_and_a_low_score_a_risk_event() -> None:

@@ -78,7 +78,7 @@ def card(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> dict
 
 
 def scores(row: dict[str, Any]) -> dict[str, float | None]:
-    return {each["key"]: each["value"] for each in row["criteria_scores"]}
+    return {score["key"]: score["value"] for score in row["criteria_scores"]}
 
 
 def test_the_score_is_the_weighted_mean_on_the_scale() -> None:
@@ -245,7 +245,9 @@ def test_a_score_is_between_its_lowest_and_highest_known_criterion(
     }
     cards = cards_of(version, result(criteria_scores=points)).cards
     known = [
-        low + each / max_points[name] * width for name, each in points.items() if each is not None
+        low + point / max_points[name] * width
+        for name, point in points.items()
+        if point is not None
     ]
 
     assert cards.height == bool(known)

@@ -15,10 +15,10 @@ TABLES = (RANKED_PERFORMANCE, TOOL_REPORTS, SCORECARDS, SESSION_EVALUATIONS, OVE
 
 def test_every_column_on_a_scale_is_withheld() -> None:
     on_a_scale = {
-        each.name
+        column.name
         for table in TABLES
-        for each in table.columns
-        if each.description.startswith("0-1")  # 0-1, 0-10 and 0-100
+        for column in table.columns
+        if column.description.startswith("0-1")  # 0-1, 0-10 and 0-100
     }
     assert {"composite", "percentile_in_class", "confidence"} <= on_a_scale
     assert on_a_scale - WITHHELD == set()

@@ -58,7 +58,7 @@ def event(number: int, day: date = DAY) -> Announcement:
 
 
 def due(ledger: Ledger) -> list[date]:
-    return [each.session_date for each in RebuildQueue(ledger).pending(NOW)]
+    return [queued_date.session_date for queued_date in RebuildQueue(ledger).pending(NOW)]
 
 
 def test_profiles_come_back_as_they_were_registered(ledger: Ledger) -> None:
@@ -74,7 +74,7 @@ def test_a_refused_profile_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(ProfileRefusedError):
         ProfileStore(ledger).register(profile(criteria=criteria(tool_count=1)), NOW)
 
-    assert [each.profile for each in ProfileStore(ledger).registry().versions] == [profile()]
+    assert [version.profile for version in ProfileStore(ledger).registry().versions] == [profile()]
 
 
 def test_what_may_change_freely_changes_in_place(ledger: Ledger) -> None:
@@ -114,7 +114,10 @@ def test_a_sample_is_stored_once_and_an_audit_answers_it(ledger: Ledger) -> None
     OverrideStore(ledger).add([new()], NOW)  # an override by choice is no answer
     (answer,) = OverrideStore(ledger).add([new(source="audit")], NOW)
     OverrideStore(ledger).add([new(source="audit")], NOW)
-    assert {each.session_key: each.override_id for each in OverrideStore(ledger).samples()} == {
+    assert {
+        audit_sample.session_key: audit_sample.override_id
+        for audit_sample in OverrideStore(ledger).samples()
+    } == {
         "s1": answer,
         "s2": None,
     }
@@ -127,7 +130,7 @@ def test_a_sample_has_one_answer_and_a_later_one_is_an_override_by_choice(ledger
     second, is_second = store.answer(new(annotator="Bo"), NOW)
 
     assert (is_first, is_second) == (True, False)
-    assert [each.override_id for each in store.samples()] == [first]
+    assert [audit_sample.override_id for audit_sample in store.samples()] == [first]
     rows = store.of_dates().select("override_id", "source", "annotator").rows()
     assert rows == [(first, "audit", "Ada"), (second, "person", "Bo")]
     assert due(ledger) == [DAY]
@@ -138,7 +141,9 @@ def test_an_answer_is_for_the_sample_of_its_own_organization(ledger: Ledger) -> 
     store.add_samples([sample(), replace(sample(), organization_id="beta")])
     answer, _ = store.answer(new(), NOW)
 
-    answers = {each.organization_id: each.override_id for each in store.samples()}
+    answers = {
+        audit_sample.organization_id: audit_sample.override_id for audit_sample in store.samples()
+    }
     assert answers == {"default": answer, "beta": None}
 
 
@@ -211,7 +216,11 @@ def test_an_event_is_recorded_once(ledger: Ledger) -> None:
     assert events.record(DAY, [event(1), event(2), event(3)], NOW).events == (event(3),)
     assert events.record(DAY, [], NOW) == Announced()
 
-    assert [each.event_id for each in events.after(0, 10)] == ["id-1", "id-2", "id-3"]
+    assert [evaluation_event.event_id for evaluation_event in events.after(0, 10)] == [
+        "id-1",
+        "id-2",
+        "id-3",
+    ]
 
 
 def test_all_of_many_events_are_recorded_and_the_first_are_shown(ledger: Ledger) -> None:
@@ -228,7 +237,9 @@ def test_events_are_read_from_a_position(ledger: Ledger) -> None:
     first = events.after(0, 2)
     rest = events.after(first[-1].position, 10)
 
-    assert [each.event_id for each in (*first, *rest)] == [f"id-{n}" for n in range(5)]
+    assert [evaluation_event.event_id for evaluation_event in (*first, *rest)] == [
+        f"id-{n}" for n in range(5)
+    ]
     assert len(events.of_kind("evaluation.kind", first[-1].position, DAY)) == 3
     assert events.of_kind("evaluation.kind", 0, DAY + timedelta(days=1)) == []
     assert events.of_kind("evaluation.other", 0, DAY) == []

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
+from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, withheld
 from evaluation_pipelines.reputation.domain.signals import session_evaluations_of_agents
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import (
@@ -45,4 +45,4 @@ def export_agents(workplace: Workplace, now: datetime = NOW) -> None:
         AGENT_WINDOWS.schema.names()
     )
     lake.write(windows.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
-    lake.write(withheld(agent_scores(windows, windows.clear(), now)), AGENT_SCORES, None)
+    lake.write(withheld(agent_ratings(windows, windows.clear(), now)), AGENT_SCORES, None)

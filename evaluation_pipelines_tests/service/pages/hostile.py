@@ -100,7 +100,7 @@ def score(service: ScoringService, number: int) -> None:
 
     def has_ended() -> bool:
         scorings = service.scores.by_session(ORGANIZATION, KEY)
-        return sum(not each.is_open for each in scorings) == number
+        return sum(not scoring.is_open for scoring in scorings) == number
 
     path = f"/api/v1/scoring/sessions/{quote(KEY, safe='')}/score"
     with service.client() as client:

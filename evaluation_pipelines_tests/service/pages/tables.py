@@ -55,4 +55,4 @@ def tables_of(page: str) -> list[list[Row]]:
 
 
 def _headings(cells: list[str]) -> list[str]:
-    return [each.rstrip(" ▾▴") for each in cells]
+    return [cell.rstrip(" ▾▴") for cell in cells]

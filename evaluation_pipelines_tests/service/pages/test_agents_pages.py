@@ -55,7 +55,7 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
     said = re.findall(r"<p>(\w+): <strong>([^<]+)\.</strong>", answer)
     assert said == [("acme", few), ("beta", few)]
     rows = tables_of(page)[-1]
-    assert [tuple(each.values()) for each in rows] == [
+    assert [tuple(row.values()) for row in rows] == [
         ("acme", "3", "too few sessions"),
         ("beta", "2", "too few sessions"),
     ]
@@ -65,7 +65,7 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
     while "data-reload-after" in (page := reader.get(f"/agents/claude-code?{day}").text):
         time.sleep(0.05)
     assert re.findall(r"each period: (\d) from 2026-06-01 to 2026-06-02", page) == ["3", "2"]
-    assert [each["Trend"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
+    assert [table["Trend"] for table in tables_of(page)[-1]] == ["too few sessions"] * 2
     # Of evaluations that other programs sent there is nothing to compare.
     assert tables_of(reader.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
 

@@ -147,8 +147,8 @@ def check_print(page: Page) -> None:
 def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: str) -> None:
     page.goto(path)
     page.wait_for_selector("body:not(:has([data-reload-after]))")  # until models are compared
-    for each in page.locator("details").all():
-        each.evaluate("details => details.open = true")
+    for row in page.locator("details").all():
+        row.evaluate("details => details.open = true")
     assert page.evaluate("window.obeyed") is None
     assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 400  # of texts, too
@@ -170,8 +170,8 @@ def test_the_picture_of_a_judge_change_fits_a_phone_and_can_be_read(page: Page) 
     page.evaluate("html => document.querySelector('main').innerHTML = html", section)
     figure, words = page.locator("figure"), page.locator("figure text").filter(visible=True)
     assert figure.evaluate("figure => figure.scrollWidth <= figure.clientWidth")
-    boxes = [each.bounding_box() for each in words.all()]
-    assert min(each["height"] for each in boxes if each) > 11
+    boxes = [row.bounding_box() for row in words.all()]
+    assert min(box["height"] for box in boxes if box) > 11
     assert page.evaluate(OVERLAPPING) == []
 
 

@@ -96,7 +96,7 @@ def test_trends_lead_to_the_sessions_of_a_line(reader: TestClient) -> None:
         each.replace("&amp;", "&")
         for each in re.findall(r'"Sessions"><a href="([^"]+)">\d+</a>', page)
     ]
-    assert [reader.get(each).text.count('<td class="time">') for each in links] == [1, 4]
+    assert [reader.get(link).text.count('<td class="time">') for link in links] == [1, 4]
     assert page.count("<svg") == 4
     assert "No sessions in this time" in reader.get("/trends").text
 

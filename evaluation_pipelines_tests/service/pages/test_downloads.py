@@ -19,7 +19,7 @@ from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
 FORMULA = '=HYPERLINK("http://evil.example")'
-FILES = [each.url for each in PAGES if each.route.endswith(".csv") and "judge" not in each.url]
+FILES = [page.url for page in PAGES if page.route.endswith(".csv") and "judge" not in page.url]
 """All but that of agreement, whose only texts are ids of profiles, which are checked."""
 
 
@@ -84,6 +84,6 @@ def test_no_text_is_a_formula_for_a_spreadsheet(client: TestClient, url: str) ->
     rows = pl.read_csv(answer.content, infer_schema=False)
     assert rows.height
     cells = [each for row in rows.iter_rows() for each in row if each is not None]
-    assert any(each.startswith("'=HYPERLINK") for each in cells)
-    assert [each for each in cells if each[0] in "=+@"] == []
-    assert all(float(each) < 0 for each in cells if each[0] == "-")
+    assert any(cell.startswith("'=HYPERLINK") for cell in cells)
+    assert [cell for cell in cells if cell[0] in "=+@"] == []
+    assert all(float(cell) < 0 for cell in cells if cell[0] == "-")

@@ -143,7 +143,7 @@ def send(client: TestClient, example: Example, **query: str) -> Any:
 
 def test_every_route_is_walked() -> None:
     routes = {route for router in PAGE_ROUTERS for route in route_table(router)}
-    walked = {each.route for each in (*PAGES, *FORMS)} | {"GET /operations"}
+    walked = {example.route for example in (*PAGES, *FORMS)} | {"GET /operations"}
     assert routes == walked | WITHOUT_KEY
 
 

@@ -110,7 +110,7 @@ def shown_rows(page: str, heading: str) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("name", [each for each in QUERIES if each != FACTS])
+@pytest.mark.parametrize("name", [query for query in QUERIES if query != FACTS])
 def test_numbers_of_a_page_are_those_of_the_database(
     told: tuple[TestClient, duckdb.DuckDBPyConnection], name: str
 ) -> None:

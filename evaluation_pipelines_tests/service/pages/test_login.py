@@ -179,7 +179,7 @@ def test_templates_and_static_files_are_in_the_package() -> None:
     import evaluation_pipelines.service.pages as package
 
     folder = Path(package.__path__[0])
-    assert {each.name for each in (folder / "static").iterdir()} == {
+    assert {path.name for path in (folder / "static").iterdir()} == {
         "icon.svg",
         "pages.css",
         "pages.js",

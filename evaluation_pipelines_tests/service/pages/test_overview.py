@@ -74,7 +74,7 @@ def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) ->
     unread, *_ = needs(service)
     assert "of telemetry not read yet" in unread
     fill(workplace, session("s1"))
-    assert not any("read" in each for each in needs(service))
+    assert not any("read" in need for need in needs(service))
     (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
     service.client().get("/")
     path.write_bytes(b"damaged")

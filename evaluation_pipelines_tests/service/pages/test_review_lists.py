@@ -58,7 +58,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 def shown(client: TestClient, fields: str) -> list[str]:
     """Return the sessions that wait, as the page shows them and as the file has them."""
     rows = tables_of(client.get(f"/reviews?{fields}").text)[0]
-    on_page = [each["Session"].split()[0] for each in rows]
+    on_page = [row["Session"].split()[0] for row in rows]
     csv = pl.read_csv(client.get(f"/reviews.csv?{fields}").content, infer_schema=False)
     assert csv["session_key"].to_list() == on_page
     return on_page

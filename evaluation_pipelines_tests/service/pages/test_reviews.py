@@ -105,7 +105,7 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
     assert by_page == by_terminal
     assert answers(asked)[1] == (SAME, 90.0, "reviewer-acme", "audit", NO_REASON)
     samples = OverrideStore(asked.workplace.ledger).samples()
-    assert [each.override_id for each in samples] == [1, 2, 3, None]
+    assert [audit_sample.override_id for audit_sample in samples] == [1, 2, 3, None]
 
 
 @pytest.mark.parametrize("role", [None, Role.REVIEWER])

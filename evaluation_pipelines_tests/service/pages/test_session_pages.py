@@ -115,7 +115,7 @@ def test_a_list_by_score_says_how_many_share_the_lowest(tmp_path: Path) -> None:
 def why_of(page: str) -> list[str]:
     """Return the text of the cells that say why a score is low."""
     cells = re.findall(r'<td class="why"[^>]*>(.*?)</td>', page, re.DOTALL)
-    return [re.sub("<[^>]+>", "", each).strip() for each in cells]
+    return [re.sub("<[^>]+>", "", cell).strip() for cell in cells]
 
 
 def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Service) -> None:

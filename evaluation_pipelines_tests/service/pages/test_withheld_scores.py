@@ -123,9 +123,11 @@ def keys(asked: Service) -> dict[Role, str]:
 
 def urls() -> list[str]:
     """Return a URL of every route that reads, about the session that waits where it names one."""
-    pages = [each.url.replace(path_of(SAME), f"{path_of(A1)}?of=acme") for each in PAGES]
-    reads = [each.url for each in EXAMPLES if each.body is None and each.role is not None]
-    return [*pages, *(each.replace(path_of(C1), path_of(A1)) for each in reads), *LISTS]
+    pages = [page.url.replace(path_of(SAME), f"{path_of(A1)}?of=acme") for page in PAGES]
+    reads = [
+        example.url for example in EXAMPLES if example.body is None and example.role is not None
+    ]
+    return [*pages, *(read.replace(path_of(C1), path_of(A1)) for read in reads), *LISTS]
 
 
 def texts_of(client: TestClient, *, of_reader: bool = False) -> dict[str, str]:

@@ -91,12 +91,12 @@ def wearings(*sessions: str) -> pl.DataFrame:
         (
             number,
             position,
-            at(int(each[1:])),
-            each[0].isupper(),
-            None if each[0] == "." else each[0].upper(),
+            at(int(word[1:])),
+            word[0].isupper(),
+            None if word[0] == "." else word[0].upper(),
         )
         for number, session in enumerate(sessions, 1)
-        for position, each in enumerate(session.split(), 1)
+        for position, word in enumerate(session.split(), 1)
     ]
     return masque_wearings(pl.DataFrame(rows, schema=DONS_AND_DOFFS, orient="row"))
 

@@ -42,7 +42,11 @@ def test_an_index_has_its_condition_in_either_database(ledger: Ledger) -> None:
     dialect = ledger.engine.dialect.name
     with reading(ledger.engine) as connection:
         indexes = sa.inspect(connection).get_indexes("alerts")
-    (index,) = (each for each in indexes if each["name"] == "alerts_one_open")
+    (index,) = (
+        reflected_index
+        for reflected_index in indexes
+        if reflected_index["name"] == "alerts_one_open"
+    )
     assert "over_at IS NULL" in str(index["dialect_options"][f"{dialect}_where"])
 
 
@@ -65,7 +69,7 @@ def test_every_later_revision_goes_up_down_and_up_again(empty: sa.Engine) -> Non
     make_baseline(empty)
     with alembic(empty) as config:
         scripts = ScriptDirectory.from_config(config).walk_revisions()
-        baseline, *revisions = [each.revision for each in scripts][::-1]
+        baseline, *revisions = [script.revision for script in scripts][::-1]
     assert baseline == BASELINE_REVISION
     for revision in revisions:
         for step, target in ((command.upgrade, "+1"), (command.downgrade, "-1")):

@@ -23,7 +23,10 @@ def touch(ledger: Ledger, *dates: date, minutes: float = 0) -> None:
 
 
 def due(ledger: Ledger, minutes: float = 0) -> list[date]:
-    return [each.session_date for each in RebuildQueue(ledger).pending(at(minutes=minutes))]
+    return [
+        queued_date.session_date
+        for queued_date in RebuildQueue(ledger).pending(at(minutes=minutes))
+    ]
 
 
 def touched(ledger: Ledger) -> QueuedDate:
@@ -161,7 +164,9 @@ def test_a_held_date_is_left_to_its_holder_until_its_time_or_new_data_comes(
     RebuildQueue(ledger).touch([MARCH_1], NOON, held_until=at(minutes=60))
 
     assert due(ledger) == [MARCH_2]
-    assert [each.session_date for each in RebuildQueue(ledger).held(NOON)] == [MARCH_1]
+    assert [queued_date.session_date for queued_date in RebuildQueue(ledger).held(NOON)] == [
+        MARCH_1
+    ]
     assert due(ledger, minutes=61) == [MARCH_1, MARCH_2]
     assert RebuildQueue(ledger).held(at(minutes=61)) == []
     RebuildQueue(ledger).touch([MARCH_1], at(minutes=1))

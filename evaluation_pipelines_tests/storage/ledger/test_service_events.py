@@ -36,7 +36,10 @@ def commit_slowly(ledger: Ledger, name: str, inserted: Future[None], go: threadi
 def follow(ledger: Ledger, seen: list[tuple[int, str | None]]) -> None:
     """Read on from the last event that was seen."""
     last = seen[-1][0] if seen else 0
-    seen += [(each.event_id, each.payload) for each in ServiceEvents(ledger).after(last)]
+    seen += [
+        (service_event.event_id, service_event.payload)
+        for service_event in ServiceEvents(ledger).after(last)
+    ]
 
 
 def test_an_event_of_a_slow_transaction_is_never_behind_what_a_reader_has_seen(
@@ -70,17 +73,17 @@ def test_a_reader_misses_none_of_many_concurrent_writers(url: str, ledger: Ledge
 
     def write(number: int) -> None:
         own = open_ledger(url)
-        for each in range(20):
+        for index in range(20):
             with writing(own.engine) as connection:
-                append_events(connection, [event(f"{number}-{each}-{n}") for n in range(3)])
+                append_events(connection, [event(f"{number}-{index}-{n}") for n in range(3)])
         own.close()
 
     with ThreadPoolExecutor(4) as pool:
         writers = [pool.submit(write, number) for number in range(4)]
-        while not all(each.done() for each in writers):
+        while not all(future.done() for future in writers):
             follow(ledger, seen)
-        for each in writers:
-            each.result()
+        for writer in writers:
+            writer.result()
     follow(ledger, seen)
     assert len(seen) == len({name for _, name in seen}) == 4 * 20 * 3
     assert [each for each, _ in seen] == sorted(each for each, _ in seen)
@@ -94,7 +97,10 @@ def test_what_was_rolled_back_or_known_leaves_no_gap(ledger: Ledger) -> None:
         connection.rollback()
     ServiceEvents(ledger).append([once, {**event("new"), "unique_id": "v"}, once])
 
-    assert [(each.event_id, each.payload) for each in ServiceEvents(ledger).after(0)] == [
+    assert [
+        (service_event.event_id, service_event.payload)
+        for service_event in ServiceEvents(ledger).after(0)
+    ] == [
         (1, "once"),
         (2, "new"),
     ]
@@ -113,7 +119,7 @@ def test_an_event_is_written_in_the_transaction_of_its_change(ledger: Ledger) ->
     assert ServiceEvents(ledger).after(0) == []
     assert ScoreStore(ledger).dates() == []
     started(ledger)
-    assert [each.type for each in ServiceEvents(ledger).after(0)] == [
+    assert [service_event.type for service_event in ServiceEvents(ledger).after(0)] == [
         "scoring.started",
         "scoring.progress",
     ]
@@ -162,7 +168,7 @@ def test_old_events_are_swept_and_the_oldest_kept_one_is_known(ledger: Ledger) -
     assert events.oldest_id() == 2
     assert [sweep(), sweep()] == [1, 0]
     assert events.oldest_id() == 3
-    assert [each.type for each in events.after(0)] == [
+    assert [service_event.type for service_event in events.after(0)] == [
         *("evaluation.model_feedback", "scoring.progress", "scoring.progress"),
     ]
     # A rebuild announces nothing again.

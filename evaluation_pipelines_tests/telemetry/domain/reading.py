@@ -33,9 +33,9 @@ def read(*lines: bytes, **settings: Any) -> EventBatch:
     clock = Clock(NOW_US, 300_000_000)
     reader = EventReader(clock=clock, **options)
     offset = 0
-    for each in lines:
-        reader.read(each.removesuffix(b"\n"), Origin("file", offset))
-        offset += len(each)
+    for line in lines:
+        reader.read(line.removesuffix(b"\n"), Origin("file", offset))
+        offset += len(line)
     return reader.take(offset)
 
 

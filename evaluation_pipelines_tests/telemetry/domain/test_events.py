@@ -187,7 +187,7 @@ def test_attributes_of_the_resource_come_first_and_give_way_to_those_of_the_reco
 @pytest.mark.parametrize("order", [*permutations([{"a": "1"}, {"a": "2"}, {"b": "1"}])])
 def test_the_last_of_a_repeated_key_counts_in_every_shape(order: Any) -> None:
     record = claude("compaction")
-    record["attributes"] += [each for values in order for each in attributes(values)]
+    record["attributes"] += [attribute for values in order for attribute in attributes(values)]
     last = [values["a"] for values in order if "a" in values][-1]
     assert json.loads(read_one(line(record))["attributes"]) == {"a": last, "b": "1"}
 
@@ -229,7 +229,7 @@ RECORDS = st.builds(
 def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events(
     records: list[dict[str, Any]],
 ) -> None:
-    whole_rows = [replace(each, uses=None) for each in DIALECTS]
+    whole_rows = [replace(dialect, uses=None) for dialect in DIALECTS]
     together = line(*records, team__id="t")
     assert read(together).events.equals(read(together, dialects=whole_rows).events)
 
@@ -242,8 +242,8 @@ def test_records_read_together_are_the_same_events_as_each_alone(
     alone = [read(line(record, team__id="t", k="v")) for record in records]
     ignored = ["source_offset", "event_id"]  # equal ones of a request are different events
     assert together.events.drop(ignored).equals(
-        pl.concat([each.events for each in alone]).drop(ignored)
+        pl.concat([batch.events for batch in alone]).drop(ignored)
     )
     for name in ("value_anomalies", "time_anomalies", "unattributed", "repeated_records"):
-        total = sum(getattr(each.counts, name) for each in alone)
+        total = sum(getattr(batch.counts, name) for batch in alone)
         assert getattr(together.counts, name) == total

@@ -192,7 +192,7 @@ def requests(draw: st.DrawFn) -> tuple[str, int]:
         for _ in range(draw(st.integers(0, 3))):
             records = draw(LISTS)
             total += len(records)
-            texts = [json.dumps(each) for each in records]
+            texts = [json.dumps(record) for record in records]
             scope = f'"scope": {json.dumps(SCOPE)}, ' if draw(st.booleans()) else ""
             scopes.append(f"{{{scope}{listed(RECORD_NAMES, texts)}}}")
         resources.append(f"{{{listed(SCOPE_NAMES, scopes)}}}")

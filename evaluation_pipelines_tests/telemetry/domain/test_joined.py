@@ -58,7 +58,7 @@ def test_every_whole_request_of_a_line_is_read(
 ) -> None:
     batch = read(sent)
     assert batch.events.height == events
-    assert [each.offset for each in batch.quarantined] == quarantined
+    assert [quarantined_line.offset for quarantined_line in batch.quarantined] == quarantined
     assert batch.counts.quarantined == len(quarantined)
 
 

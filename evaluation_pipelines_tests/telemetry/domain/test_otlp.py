@@ -113,8 +113,8 @@ def test_the_good_records_of_a_broken_line_keep_their_resource_and_order() -> No
     (decoded,), (defect,) = decode_line(json.dumps(request(records)).encode())
     assert defect.record_index == 1
     assert decoded.resource_logs is not None
-    assert [len(each.scope_logs or ()) for each in decoded.resource_logs] == [1, 1]
-    assert all(each.resource for each in decoded.resource_logs)
+    assert [len(log.scope_logs or ()) for log in decoded.resource_logs] == [1, 1]
+    assert all(log.resource for log in decoded.resource_logs)
 
 
 def test_invalid_json_as_written_by_javascript_is_read() -> None:
@@ -181,7 +181,7 @@ def test_nul_is_removed_because_databases_reject_it() -> None:
 def test_an_invalid_line_is_quarantined(replaced: dict[str, Any], defect: str) -> None:
     batch = read(attribution_line(**replaced))
     assert batch.events.is_empty()
-    assert [each.reason for each in batch.quarantined] == [f"attribution line: {defect}"]
+    assert [line.reason for line in batch.quarantined] == [f"attribution line: {defect}"]
 
 
 LARGE = claude("compaction", 1, **{f"a{n}": n for n in range(101)})
@@ -208,13 +208,13 @@ def names(line: bytes, **settings: Any) -> list[str]:
 )
 def test_the_indices_in_the_quarantine_select_the_same_records(document: object) -> None:
     line = json.dumps(document).encode()
-    for each in read(line).quarantined:
-        if each.record_index is None:
+    for quarantined_line in read(line).quarantined:
+        if quarantined_line.record_index is None:
             continue
-        selected = select_records(line, [each.record_index])
+        selected = select_records(line, [quarantined_line.record_index])
         (again,) = read(selected).quarantined
-        assert (again.record_index, again.reason) == (0, each.reason)
-        if "attributes" in each.reason:
+        assert (again.record_index, again.reason) == (0, quarantined_line.reason)
+        if "attributes" in quarantined_line.reason:
             assert names(selected, max_attributes=200) == ["compaction"]
     indices = [each.record_index for each in read(line).quarantined]
     assert len(set(indices)) == len(indices) > 0

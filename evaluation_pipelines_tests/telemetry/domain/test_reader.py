@@ -219,7 +219,9 @@ def test_a_bad_line_is_quarantined_with_its_reason_and_the_others_are_read(
 
 def test_equal_bad_lines_are_kept_once_with_their_number() -> None:
     batch = read(b"bad\n", b"bad\n", b"worse\n")
-    assert [(each.offset, each.lines) for each in batch.quarantined] == [(0, 2), (8, 1)]
+    assert [
+        (quarantined_line.offset, quarantined_line.lines) for quarantined_line in batch.quarantined
+    ] == [(0, 2), (8, 1)]
     assert (batch.counts.lines, batch.counts.quarantined) == (3, 3)
 
 

@@ -96,7 +96,7 @@ def test_spans_and_metrics_of_the_sdk_are_counted_and_broken_records_named() -> 
 
 
 def documents(*records: dict[str, Any]) -> list[bytes]:
-    return [json.dumps(each).encode() for each in records]
+    return [json.dumps(record).encode() for record in records]
 
 
 def test_equal_records_of_one_time_are_calls_and_those_written_again_are_copies() -> None:
@@ -111,7 +111,7 @@ def test_equal_records_of_one_time_are_calls_and_those_written_again_are_copies(
     assert read(*written, *written).events["event_id"].to_list() == ids + ids
     for cut in range(len(written)):
         parts = [read(*written[:cut]), read(*written[cut:])]
-        found = {each for part in parts for each in part.events["event_id"]}
+        found = {event for part in parts for event in part.events["event_id"]}
         assert found <= set(ids)
         assert len(found) == {1: 4, 2: 4, 4: 4, 5: 4}.get(cut, 5)
 

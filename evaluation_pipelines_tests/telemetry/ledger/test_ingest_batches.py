@@ -73,7 +73,7 @@ def test_a_batch_commits_all_its_changes(ledger: Ledger) -> None:
     assert file.last_event_time == at(seconds=-5)
     assert Manifest(ledger).known_paths(MARCH_1) == {"a"}
     assert SessionIndex(ledger).session_dates([("acme", "s2")]) == {("acme", "s2"): MARCH_2}
-    assert [each.session_date for each in RebuildQueue(ledger).pending(NOON)] == [MARCH_1, MARCH_2]
+    assert [date.session_date for date in RebuildQueue(ledger).pending(NOON)] == [MARCH_1, MARCH_2]
     assert IngestBatches(ledger).totals() == IngestCounts(bytes=100, lines=3, events=20)
     assert IngestBatches(ledger).names() == {("codex", "noise"): 2}
 
@@ -111,7 +111,7 @@ def test_the_last_event_time_never_goes_back(ledger: Ledger) -> None:
 
 def test_every_count_is_summed_separately(ledger: Ledger) -> None:
     add_file(ledger)
-    names = [each.name for each in fields(IngestCounts)]
+    names = [field.name for field in fields(IngestCounts)]
     first = IngestCounts(**{name: 10 + index for index, name in enumerate(names)})
     second = IngestCounts(**{name: 100 * index for index, name in enumerate(names)})
     commit(ledger, batch(0, 10, counts=first))

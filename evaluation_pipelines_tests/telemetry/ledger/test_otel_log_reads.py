@@ -26,8 +26,8 @@ def commit(ledger: Ledger, read: OtelLogRead, minutes: dict[int, int], kept_from
 def test_the_newest_read_of_each_source_counts(ledger: Ledger) -> None:
     reads = OtelLogReads(ledger)
     assert reads.last(FIRST.source) is None
-    for each in (FIRST, OTHER, replace(SECOND, row_hashes=C)):
-        commit(ledger, each, {}, 0)
+    for read in (FIRST, OTHER, replace(SECOND, row_hashes=C)):
+        commit(ledger, read, {}, 0)
     assert reads.last(FIRST.source) == replace(SECOND, row_hashes=C)
     assert sorted(reads.paths()) == ["clickhouse/1", "clickhouse/2", "clickhouse/other"]
     assert reads.hashes(FIRST.source, 0, 1000) == {A, B, C}

@@ -74,7 +74,7 @@ def line(*spans: SpanSent, resource: dict[str, Any] | None = None) -> bytes:
             "attributes": [{"key": k, "value": any_value(v)} for k, v in attributes.items()]
         },
         "scopeSpans": [
-            {"scope": {"name": "pydantic-ai"}, "spans": [each.json() for each in spans]}
+            {"scope": {"name": "pydantic-ai"}, "spans": [span.json() for span in spans]}
         ],
     }
     return json.dumps({"resourceSpans": [entry]}).encode() + b"\n"

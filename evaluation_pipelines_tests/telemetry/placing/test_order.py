@@ -27,7 +27,7 @@ SPANS = [
     *turn("t1", 0, "s1"),
     *turn("t2", 2 * DAY_S, "s1", named="all"),  # the second turn comes two days later
     *turn("t3", DAY_S // 2 - 20, None)[1:],  # over midnight: no root, only its sub-agent has an id
-    *[each for each in turn("t4", DAY_S, None) if each.session is None],  # no id at all
+    *[sent for sent in turn("t4", DAY_S, None) if sent.session is None],  # no id at all
     *turn("t5", 3 * DAY_S, "sub-t3"),  # a session that is named as the sub-agent of t3, too
     SpanSent("t6", "t6a", None, "chat", 2 * DAY_S, 2 * DAY_S + 1, link="t4"),
     SpanSent("t7", "t7a", "t7gone", "chat", 0, 3 * DAY_S, None),  # over three days
@@ -63,9 +63,9 @@ DATE_OF = {
 def tables(workplace: Workplace) -> dict[str, pl.DataFrame]:
     """Return what is built, without the place of lines in files."""
     index = [
-        (each.session_id, each.organization_id, each.session_date, each.parent_session_id)
+        (start.session_id, start.organization_id, start.session_date, start.parent_session_id)
         for name in (*DATE_OF, *(trace_session(f"t{number}") for number in "123456789a"))
-        for each in SessionIndex(workplace.ledger).starts([name])
+        for start in SessionIndex(workplace.ledger).starts([name])
     ]
     return {
         "events": workplace.events().drop(PLACE),
@@ -85,12 +85,12 @@ def run(folder: Path, requests: list[list[bytes]], **settings: Any) -> dict[str,
                 workplace.build()
         workplace.build()
         assert SessionIndex(workplace.ledger).unfiled() == []
-        days = [each.session_date for each in Manifest(workplace.ledger).dates("agent_events")]
+        days = [date.session_date for date in Manifest(workplace.ledger).dates("agent_events")]
         books = books_of(workplace.stores, days, NOW)
         assert [day for day in days if not books[day].is_balanced] == []
-        for each in SessionIndex(workplace.ledger).children():  # nothing is left of a trace
+        for child in SessionIndex(workplace.ledger).children():  # nothing is left of a trace
             landed = workplace.lake.select(
-                AGENT_EVENTS_LANDED, pl.col("session_id") == each.session_id
+                AGENT_EVENTS_LANDED, pl.col("session_id") == child.session_id
             )
             assert landed.is_empty()
         return tables(workplace)
@@ -133,8 +133,8 @@ def test_any_order_and_split_gives_the_same_tables(
     while spans:
         some = [spans.pop() for _ in range(min(len(spans), chance.randint(1, 4)))]
         chance.choice(files).append(line(*some))
-    for each in LOGS:
-        chance.choice(files).append(each)
+    for log in LOGS:
+        chance.choice(files).append(log)
     found = run(tmp_path, files, compact_parts=2, shards=chance.choice([1, 3]))
     for name, table in found.items():
         assert_frame_equal(table, expected[name], check_row_order=False)  # shards differ

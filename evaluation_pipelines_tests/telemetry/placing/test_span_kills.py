@@ -30,8 +30,8 @@ def moved(workplace: Workplace) -> set[Path]:
 def unnamed(workplace: Workplace) -> set[Path]:
     """Return those that the manifest does not name."""
     manifest, root = Manifest(workplace.ledger), root_of(workplace.lake)
-    days = [each.session_date for each in manifest.dates(_LANDED)]
-    return moved(workplace) - {root / each for day in days for each in manifest.known_paths(day)}
+    days = [date.session_date for date in manifest.dates(_LANDED)]
+    return moved(workplace) - {root / path for day in days for path in manifest.known_paths(day)}
 
 
 @pytest.mark.slow

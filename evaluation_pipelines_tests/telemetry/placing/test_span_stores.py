@@ -66,7 +66,7 @@ def test_a_session_is_forgotten_with_its_traces(workplace: Workplace) -> None:
     read = workplace.ingest().counts
     assert (read.events, read.forgotten) == (0, 3)
     folders = (root_of(workplace.lake), workplace.landing.root)
-    assert [found(each, "s1", hexadecimal("t1", 32)) for each in folders] == [
+    assert [found(folder, "s1", hexadecimal("t1", 32)) for folder in folders] == [
         {},
         {"late.jsonl": [hexadecimal("t1", 32)]},
     ]
@@ -104,7 +104,7 @@ def test_a_moved_part_is_read_again_when_it_is_damaged(workplace: Workplace) -> 
     for part in Manifest(workplace.ledger).all_current(AGENT_EVENTS_LANDED.name):
         (root_of(workplace.lake) / part.path).unlink()
     results = Reread(workplace.stores, clock=lambda: NOW).run()
-    assert [each.why_not for each in results] == [None] * len(results)
+    assert [result.why_not for result in results] == [None] * len(results)
     assert len(results) >= 3
     assert workplace.landed().sort("event_id").equals(before)
 
@@ -131,7 +131,7 @@ def test_organization_and_pseudonyms_of_spans(tmp_path: Path) -> None:
         rows = workplace.events().select("organization_id", "session_id").unique().rows()
         people = workplace.events()["user_email"].drop_nulls().unique().to_list()
         assert rows == [("acme", "s1")]
-        assert [each[:2] for each in people] == ["p-"]
+        assert [person[:2] for person in people] == ["p-"]
 
 
 def test_a_move_that_is_killed_is_made_by_the_next_ingest(
@@ -176,7 +176,7 @@ def test_spans_of_an_expired_date_go_and_nothing_moves_there(tmp_path: Path) -> 
     """A late root may name a session of such a date: its trace stays where it is."""
     root, *inner = turn("t9", 180 * DAY_S, "s1")  # 2026-11-28
     with open_workplace(tmp_path, keep_events_days=30) as workplace:
-        land(workplace, line(*EARLIER, *[each for each in inner if each.session is None]))
+        land(workplace, line(*EARLIER, *[sent for sent in inner if sent.session is None]))
         done = Expire(workplace.stores, dry_run=False, clock=lambda: NOW).run()
         # A row for each span; without text is the agent within the tool.
         assert done.rows == {"agent_events": 5, "agent_events_landed": 6, "event_texts_landed": 5}
@@ -192,7 +192,7 @@ def test_spans_of_an_expired_date_go_and_nothing_moves_there(tmp_path: Path) -> 
 def test_the_error_of_a_call_is_that_of_the_span_within_it(workplace: Workplace) -> None:
     """Claude Code has it there, apart from the parameters, and in another request."""
     land(workplace, *reversed(requests("claude-code-2.1.197")))
-    (day,) = (each.session_date for each in Manifest(workplace.ledger).dates("agent_events"))
+    (day,) = (date.session_date for date in Manifest(workplace.ledger).dates("agent_events"))
     failed = pl.col("event_name") == "tool_result", ~pl.col("success")
     events = read_events_with_texts(workplace.lake, day).filter(*failed)
     texts = events.select("tool_name", "tool_parameters", "error_type", "error").rows()
@@ -203,6 +203,6 @@ def test_the_error_of_a_call_is_that_of_the_span_within_it(workplace: Workplace)
 
 
 def test_one_trace_is_known_by_its_own_id_until_it_has_another(workplace: Workplace) -> None:
-    spans = [each for each in INNER if each.session is None]
+    spans = [sent for sent in INNER if sent.session is None]
     land(workplace, line(*spans))
     assert counts(workplace)[0][0] == trace_session("t1")

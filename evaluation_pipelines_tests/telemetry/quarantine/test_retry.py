@@ -179,9 +179,9 @@ def packed_zstd(content: bytes) -> bytes:
 
 def packed_messages(content: bytes) -> bytes:
     messages = [
-        pa.compress(each, codec="zstd", asbytes=True) for each in content.rstrip().split(b"\n")
+        pa.compress(word, codec="zstd", asbytes=True) for word in content.rstrip().split(b"\n")
     ]
-    return b"".join(len(each).to_bytes(4, "big") + each for each in messages)
+    return b"".join(len(message).to_bytes(4, "big") + message for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_two_concurrent_retries_store_the_result_of_one(tmp_path: Path) -> None:
         thread.join()
     with open_workplace(tmp_path) as workplace:
         rest = retry(workplace)
-        assert sum(each.resolved for each in [*reports, rest]) == 80
+        assert sum(report.resolved for report in [*reports, rest]) == 80
         assert landed(workplace) == sorted([*range(40), *range(40)])
         assert totals(workplace).quarantined == 0
 
@@ -435,7 +435,7 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
     workplace.ingest()
     found = group_entries(all_entries(workplace.stores))
 
-    assert [(each.path, each.entries, each.reason[:30]) for each in found] == [
+    assert [(group.path, group.entries, group.reason[:30]) for group in found] == [
         ("a.jsonl", 2, "not JSON: Expecting property n"),
         ("a.jsonl", 1, "not UTF-8 at byte N"),
         ("b.jsonl", 1, "not UTF-8 at byte N"),
@@ -451,8 +451,8 @@ def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
     frame = all_entries(workplace.stores)
     both = to_entries(frame)
 
-    assert [each.record_index for each in both] == [-1, 1]
-    assert [find_entry(frame, each.name) for each in both] == both
+    assert [entry.record_index for entry in both] == [-1, 1]
+    assert [find_entry(frame, entry.name) for entry in both] == both
     for name in ("", "a", "1:2:3", f"{both[0].file_id}:1", f"{both[1].name}0"):
         with pytest.raises(NoSuchEntryError, match="quarantine list --entries"):
             find_entry(frame, name)
@@ -501,7 +501,7 @@ def test_many_parts_of_the_quarantine_become_one_and_orphans_are_swept(tmp_path:
         os.utime(orphan, (0, 0))  # long ago, by any clock
         workplace.land("a.jsonl", b"x\n", "ab")
         Ingest(workplace.stores, lambda: NOW + 2 * GRACE_PERIOD).run()
-        named = {each.path for each in Manifest(workplace.ledger).current(QUARANTINE.name, None)}
+        named = {part.path for part in Manifest(workplace.ledger).current(QUARANTINE.name, None)}
         assert len(named) <= 3
         assert not orphan.exists()
         assert workplace.quarantined().height == 8

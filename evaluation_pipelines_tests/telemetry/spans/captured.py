@@ -20,7 +20,7 @@ from evaluation_pipelines_tests.telemetry.domain.reading import OnePrice
 
 FOLDER = Path(__file__).parents[2] / "data" / "spans"
 UNREAD = "codex-cli"
-SOURCES = sorted(each.parent.name for each in FOLDER.glob("*/expected.json"))
+SOURCES = sorted(path.parent.name for path in FOLDER.glob("*/expected.json"))
 _NEW_YEAR_2027_US = 1_798_761_600_000_000
 
 Request = dict[str, Any]
@@ -36,8 +36,8 @@ def expected(source: str) -> dict[str, dict[str, Any]]:
     """Return what the reference reads, by session."""
     found = json.loads((FOLDER / source / "expected.json").read_text())
     sessions = dict(found["sessions_without_truth"])
-    for each in found["truth_sessions"]:
-        sessions |= each["sessions"]
+    for session in found["truth_sessions"]:
+        sessions |= session["sessions"]
     return sessions
 
 

@@ -40,7 +40,7 @@ WAYS = ("as sent", "protobuf", "shuffled", "apart", "twice")
 def arriving(source: str, way: str) -> list[bytes]:
     """Return the lines of a source as they arrive."""
     lines = list(requests(source))
-    alone = [json.dumps(each).encode() for each in single_spans(lines)]
+    alone = [json.dumps(span).encode() for span in single_spans(lines)]
     match way:
         case "protobuf":
             return [request_json(in_protobuf(line)) for line in lines]
@@ -64,7 +64,7 @@ def as_reference(session: dict[str, Any]) -> dict[str, Any]:
         "cost_usd": session["cost_usd"] and round(session["cost_usd"], 9),
         "models": sorted(session["models"]),
         "tools": dict(sorted(session["tools"].items())),
-        "agents": [each for each in session["agents"] if not each.startswith("agent_id:")],
+        "agents": [agent for agent in session["agents"] if not agent.startswith("agent_id:")],
     }
 
 
@@ -87,7 +87,9 @@ def test_sessions_have_the_numbers_of_the_reference(source: str, way: str) -> No
         if session["prompts"] is None:  # the reference sees no turn
             session["prompts"] = of_session["prompts"]
         # More agents than say so in an attribute of their own are known.
-        of_session["agents"] = [each for each in of_session["agents"] if each in session["agents"]]
+        of_session["agents"] = [
+            agent for agent in of_session["agents"] if agent in session["agents"]
+        ]
         assert of_session == session, name
 
 

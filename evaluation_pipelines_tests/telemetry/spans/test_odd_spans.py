@@ -30,7 +30,9 @@ def span(
         "name": operation,
         "startTimeUnixNano": str(round((NOON_US + start_s * 1e6) * 1000)),
         "endTimeUnixNano": str(round((NOON_US + end_s * 1e6) * 1000)),
-        "attributes": [{"key": key, "value": _value(each)} for key, each in attributes.items()],
+        "attributes": [
+            {"key": key, "value": _value(attribute)} for key, attribute in attributes.items()
+        ],
         **more,
     }
 
@@ -387,6 +389,6 @@ def test_of_the_tools_that_an_agent_could_call_only_the_names_are_kept(
 
     attributes = read([line(*spans)]).events["attributes"].drop_nulls()
 
-    found = [json.loads(each).get("gen_ai.tool.definitions") for each in attributes]
+    found = [json.loads(attribute).get("gen_ai.tool.definitions") for attribute in attributes]
     assert set(found[-2:]) == {kept}
     assert "description" not in "".join(attributes)

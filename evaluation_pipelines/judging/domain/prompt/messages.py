@@ -127,7 +127,7 @@ def estimated_message_tokens(messages: Iterable[Message]) -> int:
 
     Each message has 8 tokens more than its text, for the additions of chat templates.
     """
-    return sum(estimated_tokens(each.content) + _TOKENS_PER_MESSAGE for each in messages)
+    return sum(estimated_tokens(message.content) + _TOKENS_PER_MESSAGE for message in messages)
 
 
 def _count(text: bytes, characters: bytes) -> int:

@@ -134,9 +134,9 @@ def is_seed_phrase(value: str) -> bool:
 def is_groups(value: str) -> bool:
     """Return whether words with blanks are one token in groups, such as ``abcd efgh ijkl mnop``."""
     groups = value.split()
-    is_alike = len({len(each) for each in groups[:-1]}) == 1 and len(groups[-1]) <= len(groups[0])
-    is_text = not _PROSE.isdisjoint(each.lower() for each in groups)
-    has_digits = sum(any(map(str.isdigit, each)) for each in groups) >= len(groups) / 2
+    is_alike = len({len(group) for group in groups[:-1]}) == 1 and len(groups[-1]) <= len(groups[0])
+    is_text = not _PROSE.isdisjoint(group.lower() for group in groups)
+    has_digits = sum(any(map(str.isdigit, group)) for group in groups) >= len(groups) / 2
     is_letters_alone = len(groups) >= _MIN_LETTER_GROUPS and "".join(groups).isalpha()
     return is_alike and not is_text and (has_digits or is_letters_alone)
 
@@ -182,7 +182,7 @@ def is_encoded_text(value: str) -> bool:
 def is_payment_card(value: str) -> bool:
     """Return whether digits are the number of a payment card: its issuer and Luhn check fit."""
     digits = [int(each) for each in value if each.isdigit()]
-    doubled = [each * 2 - 9 * (each > 4) for each in digits[-2::-2]]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return len({*digits}) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
@@ -315,7 +315,7 @@ def tables() -> dict[str, list[_Rule]]:
 def personal_kinds() -> tuple[str, ...]:
     """Return the kinds of personal data."""
     rules = (*tables()["personal"], *tables()["numbers"])
-    return tuple(dict.fromkeys(each.kind for each in rules))
+    return tuple(dict.fromkeys(rule.kind for rule in rules))
 
 
 _LONG_WORD = re.compile(r"[^\s\"'`,;(){}\[\]<>|\\]{14,}")
@@ -364,7 +364,7 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
             yield from ((rule, found) for found in rule.pattern.finditer(text))
     for rule in (*rules["words"], *(each for each in rules["personal"] if each.kind in personal)):
         yield from ((rule, found) for found in rule.pattern.finditer(text))
-    if numbers := [each for each in rules["numbers"] if each.kind in personal]:
+    if numbers := [number for number in rules["numbers"] if number.kind in personal]:
         positions = [found.start() for found in _NUMBER.finditer(text)]
         for rule in numbers:
             yield from _matches_at(rule, text, positions)

@@ -127,7 +127,7 @@ def lists_criteria(template: str) -> bool:
 
 def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
     """Return the problems of criteria as sentences."""
-    ids = [each.id for each in criteria]
+    ids = [criterion.id for criterion in criteria]
     problems = [
         f"criteria: {each!r} is not an id: use a-z, 0-9 and _, with a letter first"
         for each in ids
@@ -137,11 +137,11 @@ def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
         f"criteria: {each} occurs more than once" for each in sorted({*ids}) if ids.count(each) > 1
     ]
     problems += [
-        f"criteria: {each.id} has {each.points} points; it must have at least 1"
-        for each in criteria
-        if each.points < 1
+        f"criteria: {criterion.id} has {criterion.points} points; it must have at least 1"
+        for criterion in criteria
+        if criterion.points < 1
     ]
-    total = sum(each.points for each in criteria)
+    total = sum(criterion.points for criterion in criteria)
     if total != TOTAL_POINTS:
         problems.append(f"criteria: the points add up to {total}, not {TOTAL_POINTS}")
     return problems
@@ -149,7 +149,7 @@ def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
 
 def _template_problems(template: str) -> list[str]:
     names: list[str] = _PLACEHOLDER.findall(template)
-    known = ", ".join(f"{{{{{each}}}}}" for each in PLACEHOLDERS)
+    known = ", ".join(f"{{{{{placeholder}}}}}" for placeholder in PLACEHOLDERS)
     problems = [
         f"score template: {{{{{name}}}}} is not a placeholder; use {known}"
         for name in names
@@ -205,7 +205,8 @@ def _instructions_and_material(template: str) -> tuple[str, str]:
 def criteria_text(criteria: Sequence[RubricCriterion]) -> str:
     """Return one line per criterion: id, points, name, description."""
     return "\n".join(
-        f"* {each.id} ({each.points} points), {each.name}: {each.description}" for each in criteria
+        f"* {criterion.id} ({criterion.points} points), {criterion.name}: {criterion.description}"
+        for criterion in criteria
     )
 
 

@@ -164,7 +164,11 @@ def _all_results(rows: Sequence[Mapping[str, Any]]) -> list[LoggedToolResult]:
         if row["event_name"] != "other" or not row["content"] or characters > _MAX_CHARACTERS:
             continue
         characters += len(row["content"])
-        new = {each.id: each for each in logged_tool_results(row["content"]) if each.id not in seen}
+        new = {
+            result.id: result
+            for result in logged_tool_results(row["content"])
+            if result.id not in seen
+        }
         collected = [*new.values(), *collected]
         seen |= new.keys()
     return collected
@@ -339,7 +343,7 @@ def _call_texts(row: Row) -> tuple[StepText, ...]:
         StepText("parameters", parameters, is_tool_text=True, is_json=True) if parameters else None,
         StepText("error", error) if error else None,
     ]
-    return tuple(each for each in texts if each)
+    return tuple(text for text in texts if text)
 
 
 def _model_failure(row: Row, seconds: float) -> Iterator[SessionStep]:

@@ -272,7 +272,7 @@ def build_transcript(
         _prompt_step(step, sanitizer, not_logged, task if step is first and first.parts else None)
         for step in steps
     ]
-    heading = _heading(steps, not_logged, [sanitizer.line(each) for each in offered_tools(rows)])
+    heading = _heading(steps, not_logged, [sanitizer.line(tool) for tool in offered_tools(rows)])
     result = truncate(heading, prompt_steps, max_tokens - total_tokens([task]))
     return Transcript(
         text=result.text,
@@ -348,7 +348,7 @@ def _heading(
         "NOT LOGGED IN ANY STEP": [_NOT_LOGGED[each] for each in not_logged],
         "TOOLS THAT THE AGENT COULD USE": offered,
     }
-    lines = [f"{name}{SEAL}: {', '.join(each)}" for name, each in lists.items() if each]
+    lines = [f"{name}{SEAL}: {', '.join(sequence)}" for name, sequence in lists.items() if sequence]
     return "\n".join([counts, *lines])
 
 

@@ -132,7 +132,7 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     }
     nothing = {**dict.fromkeys(BANDS, 0), "mean": None, "cost": 0.0}
     days = (first + timedelta(days=place) for place in range(number))
-    return [_day(each, found.get(each, nothing)) for each in days]
+    return [_day(day, found.get(day, nothing)) for day in days]
 
 
 def span_of(rows: pl.DataFrame, first: date, last: date) -> Span:
@@ -158,7 +158,7 @@ def span_of(rows: pl.DataFrame, first: date, last: date) -> Span:
 def is_comparable(week: "DayRange", turns: Iterable[Turn]) -> bool:
     """Return False if a change of the judge that cuts the trend lies between a week and before."""
     return not any(
-        each.shift is None and week.before.first < each.changed_on <= week.last for each in turns
+        turn.shift is None and week.before.first < turn.changed_on <= week.last for turn in turns
     )
 
 
@@ -183,7 +183,7 @@ def tiles(now: Span, before: Span, *, has_one_scale: bool = True) -> list[Tile]:
             f"{'-' if cost < 0 else '+'}{usd(abs(cost))}" if has_costs else None,
         ),
     ]
-    return found if before.sessions else [replace(each, change=None) for each in found]
+    return found if before.sessions else [replace(tile, change=None) for tile in found]
 
 
 def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:

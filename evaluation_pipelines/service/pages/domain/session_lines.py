@@ -25,7 +25,7 @@ from evaluation_pipelines.judging.domain.badge import (
     band,
 )
 from evaluation_pipelines.reporting.domain.book_states import title_of
-from evaluation_pipelines.reputation.domain.agent_score import PARTS
+from evaluation_pipelines.reputation.domain.agent_rating import PARTS
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.evaluation import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
@@ -303,12 +303,12 @@ class ChangedAgents:
     @property
     def certain(self) -> Sequence[NamedAgents]:
         """What is beyond chance: the groups of worse and better agents that have any."""
-        return [each for each in self.groups[:2] if each.agents]
+        return [group for group in self.groups[:2] if group.agents]
 
     @property
     def has_agents(self) -> bool:
         """True if there is any agent."""
-        return bool(self.unknown or self.falls) or any(each.agents for each in self.groups)
+        return bool(self.unknown or self.falls) or any(group.agents for group in self.groups)
 
 
 def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> ChangedAgents:
@@ -327,15 +327,15 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         shown = f"{name} ({owner})" if has_owners else name
         return AgentLink(shown, url(name, owner), difference_of(change))
 
-    falls = sorted(((key, each) for key, each in changes.items() if _is_fall(each)), key=_furthest)[
-        :_MOST_FALLS
-    ]
+    falls = sorted(
+        ((key, after) for key, after in changes.items() if _is_fall(after)), key=_furthest
+    )[:_MOST_FALLS]
     fallen = {key for key, _ in falls}
 
     def named(title: str, state: State) -> NamedAgents:
-        of_state = ((key, each) for key, each in changes.items() if each.state == state)
+        of_state = ((key, change) for key, change in changes.items() if change.state == state)
         found = sorted((each for each in of_state if each[0] not in fallen), key=_furthest)
-        links = [link(*key, each) for key, each in found]
+        links = [link(*key, after) for key, after in found]
         return NamedAgents(title, links[:MOST_CHANGED], max(0, len(links) - MOST_CHANGED))
 
     groups = (
@@ -343,8 +343,8 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         named("Getting better", "better"),
         named("No clear change", "unclear"),
     )
-    shown = sum(len(each.agents) + each.more for each in groups) + len(falls)
-    return ChangedAgents(groups, len(changes) - shown, [link(*key, each) for key, each in falls])
+    shown = sum(len(group.agents) + group.more for group in groups) + len(falls)
+    return ChangedAgents(groups, len(changes) - shown, [link(*key, after) for key, after in falls])
 
 
 def _is_fall(change: BeforeAfter) -> bool:
@@ -354,7 +354,7 @@ def _is_fall(change: BeforeAfter) -> bool:
 
 def trends_of(changes: _Changes, rising: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the trend of each agent: of its scores, or worse if its failures or costs rise."""
-    words = {key: WORDS[each.state] for key, each in changes.items()}
+    words = {key: WORDS[change.state] for key, change in changes.items()}
     return words | dict.fromkeys(rising, WORDS["worse"])
 
 

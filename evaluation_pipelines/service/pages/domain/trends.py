@@ -103,7 +103,7 @@ def trend_rows(
         turns: Changes of the judge.
     """
     day = pl.col("session_date")
-    cuts = [each.changed_on for each in turns if each.shift is None]
+    cuts = [turn.changed_on for turn in turns if turn.shift is None]
     era = pl.sum_horizontal(pl.lit(0), *((day >= cut).cast(pl.Int32) for cut in cuts))
     name = pl.lit("all sessions") if by is None else pl.col(BY[by])
     known_calls = pl.col("total_tools").filter(pl.col("tools_failed").is_not_null())
@@ -251,14 +251,14 @@ def charts(
         return []
     days = drawn["first_day"].sort().to_list()
     span = _noon(days[0]), _noon(days[-1])
-    changed = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
+    changed = [_noon(turn.changed_on) - timedelta(hours=12) for turn in turns]
     has_shift = is_shift_visible(drawn, turns)
     found = []
     for measure in measures:
         columns, marks = [measure.column], []
         if measure.column == QUALITY:
             columns += [AS_SCORED] if has_shift else []
-            marks = [each for each in changed if span[0] <= each <= span[1]]
+            marks = [moment for moment in changed if span[0] <= moment <= span[1]]
         curves = [
             Curve(
                 _places(drawn, name, measure, column, url, shown_names),
@@ -313,7 +313,7 @@ def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
         turns: Changes of the judge.
     """
     apart = (rows[QUALITY] - rows[AS_SCORED]).abs().max()
-    return any(each.shift for each in turns) and isinstance(apart, float) and apart >= _VISIBLE
+    return any(turn.shift for turn in turns) and isinstance(apart, float) and apart >= _VISIBLE
 
 
 def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
@@ -368,7 +368,7 @@ def _span(measure: Measure, curves: Sequence[Curve]) -> Sequence[float]:
     """Return values that the axis has in any case: 0, or around the scores."""
     if measure.column != QUALITY:
         return (0.0,)
-    return score_ends([each.value for curve in curves for each in curve.places], _SMALLEST_SPAN)
+    return score_ends([place.value for curve in curves for place in curve.places], _SMALLEST_SPAN)
 
 
 def _noon(day: date) -> datetime:

@@ -137,7 +137,7 @@ def _known_sum(mark: str) -> pl.Expr:
 
 def _listed(rows: pl.DataFrame, name: str, struct: pl.Struct) -> pl.DataFrame:
     """Return the rows of each window as a list, in their order."""
-    fields = [pl.col(each.name).cast(each.dtype) for each in struct.fields]
+    fields = [pl.col(field.name).cast(field.dtype) for field in struct.fields]
     return rows.group_by("window_no", maintain_order=True).agg(
         pl.struct(fields).head(MAX_LISTED_CALLS).alias(name)
     )

@@ -60,9 +60,9 @@ def earliest_similar(
     """
     asked: dict[tuple[tuple[str, Any], ...], int] = {}
     with_text = [
-        (key, asked.setdefault(each.values, len(asked)), each.is_cut)
-        for key, each in questions.items()
-        if each.texts
+        (key, asked.setdefault(question.values, len(asked)), question.is_cut)
+        for key, question in questions.items()
+        if question.texts
     ]
     schema = {"key": pl.Int64, "asked": pl.Int64, "is_cut": pl.Boolean}
     groups = (
@@ -83,7 +83,7 @@ def earliest_similar(
 
 def _pairs(questions: list[Question]) -> list[tuple[int, int, float]]:
     """Return (later, earliest similar, similarity) of questions that differ only in free text."""
-    columns = list(zip(*(each.texts for each in questions), strict=True))
+    columns = list(zip(*(question.texts for question in questions), strict=True))
     found = []
     for later in range(1, len(questions)):
         start = max(0, later - LOOK_BACK)

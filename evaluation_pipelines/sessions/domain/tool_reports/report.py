@@ -62,8 +62,8 @@ def tool_reports(tool_calls: ToolCalls, sessions: pl.DataFrame) -> pl.DataFrame:
         call_lists.unused(found.calls.filter("is_untraced"), "untraced"),
         call_lists.loops(found.loops, calls),
     )
-    for each in lists:
-        windows = windows.join(each, on="window_no", how="left")
+    for frame in lists:
+        windows = windows.join(frame, on="window_no", how="left")
     return (
         windows.with_columns(
             _known("failures", "failed_calls"),

@@ -22,13 +22,13 @@ _TYPES = {str: sa.String, int: sa.Integer, float: sa.Double, bool: sa.Boolean, d
 
 def _scoring_columns() -> Iterator[sa.Column[Any]]:
     """Yield the columns of a table of scorings, as ``Score`` declares them."""
-    for name, each in FIELDS.items():
-        is_text = get_origin(each.type_) is Literal
-        by_type = sa.String if is_text else _TYPES.get(each.type_, _JSON)
-        type_ = sa.BigInteger if name.endswith("_us") else _KINDS.get(each.meaning.kind, by_type)
+    for name, field in FIELDS.items():
+        is_text = get_origin(field.type_) is Literal
+        by_type = sa.String if is_text else _TYPES.get(field.type_, _JSON)
+        type_ = sa.BigInteger if name.endswith("_us") else _KINDS.get(field.meaning.kind, by_type)
         is_key = name == "score_id"
-        options = {"nullable": each.is_nullable, "primary_key": is_key}
-        yield column(name, type_, each.meaning.text, **options)
+        options = {"nullable": field.is_nullable, "primary_key": is_key}
+        yield column(name, type_, field.meaning.text, **options)
 
 
 def _scorings(name: str, *indexes: sa.Index) -> sa.Table:

@@ -41,14 +41,14 @@ _NOT_KEPT = ("gen_ai.", "event.", "server.", "error.")
 def tool_results(record: LogRecord) -> list[LogRecord]:
     """Return a record for each result of a tool in the new messages of a call to a model."""
     pairs = record.attributes or []
-    messages = _messages(next((each.value for each in pairs if each.key == MESSAGES), None))
-    of_model = [at for at, each in enumerate(messages) if each.get("role") == "assistant"]
+    messages = _messages(next((pair.value for pair in pairs if pair.key == MESSAGES), None))
+    of_model = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
     if not of_model:
         return []
-    kept = [each for each in pairs if each.key in _KEPT or not each.key.startswith(_NOT_KEPT)]
+    kept = [pair for pair in pairs if pair.key in _KEPT or not pair.key.startswith(_NOT_KEPT)]
     asked = {part.get("id"): part for part in _parts(messages[: of_model[-1] + 1], "tool_call")}
     results = _parts(messages[of_model[-1] + 1 :], "tool_call_response")
-    return [_record(record, kept, asked.get(each.get("id"), {}), each) for each in results]
+    return [_record(record, kept, asked.get(result.get("id"), {}), result) for result in results]
 
 
 def _record(
@@ -80,7 +80,7 @@ def _messages(value: AnyValue | None) -> list[dict[str, Any]]:
 
 
 def _parts(messages: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    parts = [each.get("parts") for each in messages]
+    parts = [message.get("parts") for message in messages]
     found = [part for each in parts if isinstance(each, list) for part in each]
     return [
         part

@@ -21,12 +21,12 @@ DIALECTS: tuple[Dialect, ...] = (
     GENAI,
 )
 
-SOURCE_CLIS = tuple(dict.fromkeys(each.source_cli for each in DIALECTS))
+SOURCE_CLIS = tuple(dict.fromkeys(dialect.source_cli for dialect in DIALECTS))
 """Agent programs, as the column ``source_cli`` names them."""
 
 PROGRAMS = {
-    each.program: each.settings
-    for each in DIALECTS
-    if each.program is not None and each.settings is not None
+    dialect.program: dialect.settings
+    for dialect in DIALECTS
+    if dialect.program is not None and dialect.settings is not None
 }
 """Name of an agent program for ``agent-config`` -> what makes its files of settings."""

@@ -441,7 +441,7 @@ def _prompts(top: _Span | None, inside: Sequence[_Span]) -> Iterator[tuple[_Row,
     while first is not None:
         if ASKED in first.others:
             yield first.others[ASKED], first
-        first = next((each for each in first.children if each.role == CALL), None)
+        first = next((child for child in first.children if child.role == CALL), None)
     if top is not None:
         for span in _own(inside):
             if span.role in (AGENT, CHAIN) and span.main.has_content:

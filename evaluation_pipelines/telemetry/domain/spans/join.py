@@ -217,4 +217,4 @@ def _joined(
             name: pl.when(condition).then(f"{name}_of_span").otherwise(name)
             for name, condition in of_span_if.items()
         },
-    ).select(each for each in numbered.columns if each != "row")
+    ).select(column for column in numbered.columns if column != "row")

@@ -80,7 +80,7 @@ def newest_first(value: Any) -> Iterator[Message]:
 
 def last_prompt(newest_first: Iterable[Message]) -> str | None:
     """Return the last text of the user."""
-    return next((each.text for each in newest_first if _is_prompt(each)), None)
+    return next((message.text for message in newest_first if _is_prompt(message)), None)
 
 
 def open_prompt(newest_first: Iterable[Message]) -> str | None:
@@ -91,7 +91,9 @@ def open_prompt(newest_first: Iterable[Message]) -> str | None:
 
 def last_reply(newest_first: Iterable[Message]) -> str | None:
     """Return the last text of the model, or else its tool calls as JSON."""
-    reply = next((each for each in newest_first if each.role not in {"user", "system"}), None)
+    reply = next(
+        (message for message in newest_first if message.role not in {"user", "system"}), None
+    )
     if reply is None:
         return None
     if reply.text:
@@ -104,7 +106,9 @@ def plain_text(value: Any) -> str | None:
     sent = parsed(value)
     if sent is None or isinstance(sent, str):
         return sent or None
-    found = next((each.text for each in _messages(sent, 0) if each.text), None) or _text(sent)
+    found = next((message.text for message in _messages(sent, 0) if message.text), None) or _text(
+        sent
+    )
     return found or (value if isinstance(value, str) else _encode(sent).decode())
 
 

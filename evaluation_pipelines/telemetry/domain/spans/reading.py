@@ -242,7 +242,10 @@ def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
     names = frozenset(keys)
     source = None
     if not scope.startswith(UNREAD_SCOPES):
-        source = next((each for each in SPAN_SOURCES if each.recognizes(scope, names)), None)
+        source = next(
+            (span_source for span_source in SPAN_SOURCES if span_source.recognizes(scope, names)),
+            None,
+        )
     shared = [index for index, key in enumerate(keys) if key in _SHARED]
     kept = [
         index

@@ -33,7 +33,8 @@ class SpanView:
         self.scope, self.attributes, self._span = scope, attributes, span
         self.name = text(span.name) or ""
         self.events = [
-            (text(each.name) or "", read_attributes(each.attributes)) for each in span.events or ()
+            (text(event.name) or "", read_attributes(event.attributes))
+            for event in span.events or ()
         ]
 
     def event(self, name: str) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class SpanView:
     @property
     def linked_trace(self) -> str | None:
         """The trace of its first link."""
-        return next((text(each.trace_id) for each in self._span.links or ()), None)
+        return next((text(link.trace_id) for link in self._span.links or ()), None)
 
     @property
     def was_cancelled(self) -> bool:

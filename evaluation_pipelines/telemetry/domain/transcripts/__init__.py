@@ -122,5 +122,5 @@ PROGRAMS = (
 )
 
 TRANSCRIPT_DIALECTS: tuple[Dialect, ...] = tuple(
-    transcript_dialect(each.source_cli) for each in PROGRAMS
+    transcript_dialect(program.source_cli) for program in PROGRAMS
 )

@@ -251,7 +251,7 @@ class CodexTranscript(Transcript):
                 if item.duration is not None:
                     duration = item.duration
                     self._durations[item.id] = duration.secs * 1e3 + duration.nanos / 1e6
-                programs = [each.name == _PROGRAM for each in self._calls.values()]
+                programs = [call.name == _PROGRAM for call in self._calls.values()]
                 if item.id not in self._calls and any(programs):
                     self._add_inner_call(entry, item, offset)
 
@@ -352,7 +352,7 @@ def _texts(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    texts = [each.get("text") for each in parts if isinstance(each, dict)]
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -66,14 +66,14 @@ def _call(name: str | None, arguments: Any, status: str | None, response: Any) -
 def _texts(parts: Any) -> str:
     if isinstance(parts, str):
         return parts
-    texts = [each.get("text") for each in parts or () if isinstance(each, dict)]
-    return "\n".join(each for each in texts if isinstance(each, str))
+    texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _response(parts: Any) -> Any:
     """Return the answer of the tool."""
-    for each in parts if isinstance(parts, list) else ():
-        found = each.get("functionResponse") if isinstance(each, dict) else None
+    for part in parts if isinstance(parts, list) else ():
+        found = part.get("functionResponse") if isinstance(part, dict) else None
         if isinstance(found, dict):
             return found.get("response")
     return None

@@ -239,13 +239,13 @@ class Transcript(ABC):
     def take(self, end: int) -> Taken:
         """Return the result of the lines before ``end``, and forget it."""
         taken = Taken(
-            [each for each in self.records if each.offset < end],
-            [each for each in self.unreadable if each.offset < end],
+            [record for record in self.records if record.offset < end],
+            [line for line in self.unreadable if line.offset < end],
             _counted(kind for offset, kind in self.lines if offset < end),
         )
-        self.records = [each for each in self.records if each.offset >= end]
-        self.unreadable = [each for each in self.unreadable if each.offset >= end]
-        self.lines = [each for each in self.lines if each[0] >= end]
+        self.records = [record for record in self.records if record.offset >= end]
+        self.unreadable = [line for line in self.unreadable if line.offset >= end]
+        self.lines = [line for line in self.lines if line[0] >= end]
         return taken
 
     @abstractmethod

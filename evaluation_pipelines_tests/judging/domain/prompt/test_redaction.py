@@ -82,7 +82,7 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
 
 W = "Wint3r!Kiosk"
 BYTES = "174, 47, 154, 16, 202, 193, 206, 113, 199, 190, 53, 133, 169, 175, 31, 56"
-HEX = ", ".join(f"0x{int(each):02x}" for each in BYTES.split(", "))
+HEX = ", ".join(f"0x{int(part):02x}" for part in BYTES.split(", "))
 KEYPAIR = "[" + ",".join(str(n * 83 % 256) for n in range(64)) + "]"
 KEY = "AAAAgQCx7fPLmQ2vT8uJpYcRk3wZbN5dHsE1oGiX0aVtKnMqUyWjBr4hSf9lDzCe"
 

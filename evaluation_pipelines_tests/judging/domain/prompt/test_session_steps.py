@@ -328,7 +328,7 @@ def test_any_json_is_accepted(document: object) -> None:
 
     reply_text(body)
     reply_text(body[: len(body) // 2])
-    assert all(isinstance(each.text, str) for each in logged_tool_results(body))
+    assert all(isinstance(result.text, str) for result in logged_tool_results(body))
 
 
 def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:

@@ -60,7 +60,7 @@ def url(name: str, owner: str) -> str:
 
 def test_agents_are_named_by_their_change_the_largest_first() -> None:
     found = changed_agents(CHANGES, url)
-    named = {each.title: [one.name for one in each.agents] for each in found.groups}
+    named = {group.title: [one.name for one in group.agents] for group in found.groups}
     assert named == {"Getting worse": ["b", "a"], "Getting better": [], "No clear change": ["c"]}
     worst = found.groups[0].agents[0]
     assert (worst.url, worst.difference) == (
@@ -68,10 +68,10 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
         "12.0 points less (10.0 to 14.0)",
     )
     # It has too few people, or days, to be certain.
-    assert [(each.name, each.difference) for each in found.falls] == [
+    assert [(fall.name, fall.difference) for fall in found.falls] == [
         ("e", "20.0 points less (18.0 to 22.0)")
     ]
-    assert [each.title for each in found.certain] == ["Getting worse"]
+    assert [agents.title for agents in found.certain] == ["Getting worse"]
     assert found.unknown == 1
     assert found.has_agents
     assert not changed_agents({}, url).has_agents
@@ -80,8 +80,8 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
 def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> None:
     both = {**CHANGES, ("globex", "a"): change("better", 9.0)}
     worse, better, _ = changed_agents(both, url).groups
-    assert [each.name for each in worse.agents] == ["b (acme)", "a (acme)"]
-    assert [(each.name, each.url) for each in better.agents] == [
+    assert [agent.name for agent in worse.agents] == ["b (acme)", "a (acme)"]
+    assert [(agent.name, agent.url) for agent in better.agents] == [
         ("a (globex)", "/agents/a?of=globex")
     ]
     assert trends_of(both, ())["globex", "a"] == "getting better"
@@ -103,6 +103,6 @@ def test_the_three_largest_falls_that_may_be_chance_are_named_apart() -> None:
     values = {"a": -3.0, "b": -9.0, "c": -2.9, "d": -4.0, "e": -17.0, "f": 8.0}
     unclear = {("acme", name): change("unclear", value) for name, value in values.items()}
     found = changed_agents(unclear, url)
-    assert [each.name for each in found.falls] == ["e", "b", "d"]
-    assert [each.name for each in found.groups[2].agents] == ["f", "a", "c"]
+    assert [fall.name for fall in found.falls] == ["e", "b", "d"]
+    assert [agent.name for agent in found.groups[2].agents] == ["f", "a", "c"]
     assert (found.certain, found.unknown) == ([], 0)

@@ -65,7 +65,7 @@ def test_a_week_is_shown_next_to_the_one_before() -> None:
     today, yesterday = (span_of(rows, day, day) for day in (TODAY, YESTERDAY))
     assert (today.sessions, today.failed, today.unknown, today.cost) == (4, 2, 2, "$0.75")
     assert yesterday.cost == "-"
-    shown = [(each.name, each.value, each.change) for each in tiles(today, yesterday)]
+    shown = [(tile.name, tile.value, tile.change) for tile in tiles(today, yesterday)]
     # (75 + 49.9) / 2 = 62.45, before 54.0: 8.45 more.
     assert shown == [
         ("Sessions", "4", "+3"),
@@ -74,10 +74,10 @@ def test_a_week_is_shown_next_to_the_one_before() -> None:
         ("Known cost", "$0.75", None),
     ]
     half = today.__class__(2, 70.0, 3, 1.0, 0)
-    assert [each.change for each in tiles(half, today)] == ["-2", "+7.6", "+1", "+$0.25"]
+    assert [tile.change for tile in tiles(half, today)] == ["-2", "+7.6", "+1", "+$0.25"]
     nothing = span_of(rows.clear(), TODAY, TODAY)
-    assert {each.change for each in tiles(today, nothing)} == {None}
-    assert [each.value for each in tiles(nothing, today)] == ["0", "-", "0", "$0.00"]
+    assert {tile.change for tile in tiles(today, nothing)} == {None}
+    assert [tile.value for tile in tiles(nothing, today)] == ["0", "-", "0", "$0.00"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_cut_between_two_weeks_leaves_their_means_not_comparable(
     assert is_comparable(week, [turn]) is is_so
 
     today, yesterday = (span_of(ROWS_WITH_STATUS, day, day) for day in (TODAY, YESTERDAY))
-    changes = [each.change for each in tiles(today, yesterday, has_one_scale=is_so)]
+    changes = [tile.change for tile in tiles(today, yesterday, has_one_scale=is_so)]
     assert changes[1] == ("+8.5" if is_so else "judge changed, not comparable")
 
 

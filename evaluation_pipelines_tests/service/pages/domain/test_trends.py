@@ -78,10 +78,10 @@ def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() ->
     days = trend_rows(rows, "model", "day", [])
     shown = cells(days.to_dicts()[0])[2]
     assert (shown[0], shown[2]) == ("$0.00 (1 of 11)", "total $0.00")
-    assert [cells(each)[2][0] for each in trend_rows(ROWS[2:], "model", "day", []).to_dicts()] == [
+    assert [cells(row)[2][0] for row in trend_rows(ROWS[2:], "model", "day", []).to_dicts()] == [
         *("$1.50", "-"),
     ]
-    assert "Cost per session" not in [each[0] for each in charts(days, ["x"], [], url)]
+    assert "Cost per session" not in [chart[0] for chart in charts(days, ["x"], [], url)]
 
 
 def test_a_dot_names_the_sessions_that_its_mean_is_of_and_has_three() -> None:
@@ -119,10 +119,10 @@ def url(row: Mapping[str, object]) -> str:
 def test_curves_end_at_a_cut_and_dashes_show_what_was_scored() -> None:
     often = pl.concat([ROWS] * 3)
     captions = {
-        each: charts(trend_rows(often, None, "day", [each]), ["all sessions"], [each], url)
-        for each in (CUT, BRIDGED)
+        turn: charts(trend_rows(often, None, "day", [turn]), ["all sessions"], [turn], url)
+        for turn in (CUT, BRIDGED)
     }
-    quality = {each: found[0][1] for each, found in captions.items()}
+    quality = {turn: found[0][1] for turn, found in captions.items()}
     assert quality[CUT].count("<polyline") == 2
     assert 'stroke-dasharray="5 4"' not in quality[CUT]
     assert quality[CUT].count('class="mark"') == 1

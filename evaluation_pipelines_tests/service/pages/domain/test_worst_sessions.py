@@ -32,7 +32,7 @@ ROWS = pl.DataFrame(
 
 def names(today: date, number: int = 5) -> list[str]:
     found = worst_of_day(ROWS, today, number)
-    return [each.session_key for _, group in found.groups for each in group] if found else []
+    return [session.session_key for _, group in found.groups for session in group] if found else []
 
 
 def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
@@ -61,8 +61,8 @@ def test_failed_sessions_leave_room_for_the_lowest_scores() -> None:
     rows = pl.concat([failed] * 9 + [ROWS])
     found = worst_of_day(rows, WEDNESDAY, 5)
     assert found
-    assert [each.session_key for each in found.failed] == ["failed"] * 3
-    assert [each.session_key for each in found.low] == ["redder", "red"]
+    assert [session.session_key for session in found.failed] == ["failed"] * 3
+    assert [session.session_key for session in found.low] == ["redder", "red"]
     assert found.all_failed == 10
     found = worst_of_day(pl.concat([failed] * 9), WEDNESDAY, 5)
     assert found

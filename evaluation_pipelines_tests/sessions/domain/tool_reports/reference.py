@@ -137,7 +137,7 @@ def _have_same_goal(one: str, other: str) -> bool:
 
 
 def _without_folders(text: str) -> str:
-    return " ".join(each.rstrip("/").rpartition("/")[2] for each in text.split(" "))
+    return " ".join(word.rstrip("/").rpartition("/")[2] for word in text.split(" "))
 
 
 def _loops(calls: Sequence[Row]) -> list[tuple[int, int]]:
@@ -149,7 +149,7 @@ def _loops(calls: Sequence[Row]) -> list[tuple[int, int]]:
         while (
             end < len(calls)
             and calls[end]["outcome"] == "failed"
-            and all(_alike(calls[end], each) for each in calls[start:end])
+            and all(_alike(calls[end], call) for call in calls[start:end])
         ):
             end += 1
         if end - start >= 3:

@@ -75,13 +75,13 @@ def as_reference(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "repeats": repeats
         if repeats is None
-        else {each["call"]: (each["original"], each["similarity"]) for each in repeats},
+        else {repeat["call"]: (repeat["original"], repeat["similarity"]) for repeat in repeats},
         "corrections": corrected
         if corrected is None
         else {each["call"]: each["corrected_by"] for each in corrected},
         "loops": loops
         if loops is None
-        else [(each["first_call"], each["last_call"]) for each in loops],
+        else [(loop["first_call"], loop["last_call"]) for loop in loops],
         "wasted": wasted if wasted is None else {each["call"] for each in wasted},
         "effectiveness_score": report["effectiveness_score"],
     }
@@ -99,7 +99,7 @@ def compare(seed: int) -> None:
     rows = [row for number in range(8) for row in session_of(random, f"s{number}")]
     calls = calls_of(rows)
     numbered = calls.rows.join(calls.windows, on="window_no").to_dicts()
-    found = {each["session_id"]: as_reference(each) for each in reports(rows)}
+    found = {report["session_id"]: as_reference(report) for report in reports(rows)}
 
     for session_id, each in found.items():
         expected = reference.report([row for row in numbered if row["session_id"] == session_id])

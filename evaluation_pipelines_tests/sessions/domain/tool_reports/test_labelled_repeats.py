@@ -24,7 +24,7 @@ def labelled() -> list[dict[str, Any]]:
     ]
     found = sorted(reports(rows), key=lambda report: str(report["session_id"]))
     return [
-        pair | {"found": len(pair["calls"]) in [each["call"] for each in report["repeats"]]}
+        pair | {"found": len(pair["calls"]) in [repeat["call"] for repeat in report["repeats"]]}
         for pair, report in zip(pairs, found, strict=True)
     ]
 
@@ -41,7 +41,7 @@ def test_precision_and_recall_are_those_of_the_document() -> None:
     )
 
     assert stated is not None
-    assert [int(each) for each in stated.groups()] == [
+    assert [int(group) for group in stated.groups()] == [
         len(pairs),
         *(round(100 * both / found), both, found),
         *(round(100 * both / repeats), both, repeats),

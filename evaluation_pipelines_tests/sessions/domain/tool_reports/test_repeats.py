@@ -23,16 +23,16 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import ca
 def repeated(rows: list[Row]) -> list[Any]:
     """Return (repeat, original, similarity, distance) of each repeat."""
     return [
-        (each["call"], each["original"], each["similarity"], each["distance"])
-        for each in only_report(rows)["repeats"]
+        (repeat["call"], repeat["original"], repeat["similarity"], repeat["distance"])
+        for repeat in only_report(rows)["repeats"]
     ]
 
 
 def looping(rows: list[Row]) -> list[tuple[int, int, int]]:
     """Return (first call, last call, calls) of each loop."""
     return [
-        (each["first_call"], each["last_call"], each["calls"])
-        for each in only_report(rows)["loops"]
+        (loop["first_call"], loop["last_call"], loop["calls"])
+        for loop in only_report(rows)["loops"]
     ]
 
 
@@ -111,7 +111,7 @@ def test_calls_without_parameters_among_others_are_left_out() -> None:
     rows = [call(), call(parameters=None), call()]
     report = only_report(rows)
 
-    assert [(each["call"], each["original"]) for each in report["repeats"]] == [(3, 1)]
+    assert [(repeat["call"], repeat["original"]) for repeat in report["repeats"]] == [(3, 1)]
     assert "parameters of 2 of 3 calls" in report["basis"]
 
 
@@ -124,7 +124,7 @@ def test_only_the_last_different_calls_are_compared_and_the_report_says_so(
     near = only_report([search(text) for text in (ONE, *others[:1], TWO)])
     far = only_report([search(text) for text in (ONE, *others, TWO)])
 
-    assert [each["original"] for each in near["repeats"]] == [1]
+    assert [repeat["original"] for repeat in near["repeats"]] == [1]
     assert "in part" not in near["basis"]
     assert far["repeats"] == []
     assert "long or many parameters compared in part" in far["basis"]
@@ -142,7 +142,7 @@ def test_the_report_says_that_a_text_was_compared_in_part() -> None:
     pair = only_report([search(f"{first}{each}{last}") for each in ("", "b ")])
     alone = only_report([search(f"{first}b {last}")])
 
-    assert [each["original"] for each in pair["repeats"]] == [1]
+    assert [repeat["original"] for repeat in pair["repeats"]] == [1]
     assert "compared in part" in pair["basis"]
     assert "in part" not in alone["basis"]  # it is compared with none
 
@@ -202,8 +202,8 @@ OTHER = call("Other", parameters={"query": "entirely different"})
 def corrected(rows: list[Row]) -> list[Any]:
     """Return (failed call, correcting call, similarity) of each correction."""
     return [
-        (each["call"], each["corrected_by"], each["similarity"])
-        for each in only_report(rows)["corrections"]
+        (correction["call"], correction["corrected_by"], correction["similarity"])
+        for correction in only_report(rows)["corrections"]
     ]
 
 
@@ -302,10 +302,10 @@ def by_definition(blocks: Sequence[Sequence[Question]], look_back: int) -> Found
     """Return the earliest similar question of each that has a free text."""
     found: Found = {}
     for number, questions in enumerate(blocks):
-        for later, each in enumerate(questions):
-            same = [at for at in range(later) if questions[at].values == each.values]
+        for later, question in enumerate(questions):
+            same = [at for at in range(later) if questions[at].values == question.values]
             for earlier in same[-look_back:]:
-                if (score := similarity(each, questions[earlier])) >= 0.9:
+                if (score := similarity(question, questions[earlier])) >= 0.9:
                     found[number, later] = (earlier, pytest.approx(score))
                     break
     return found
@@ -313,7 +313,7 @@ def by_definition(blocks: Sequence[Sequence[Question]], look_back: int) -> Found
 
 def earliest_of(blocks: Sequence[Sequence[Question]]) -> tuple[Found, set[int]]:
     """Return the same as the program finds it, and the blocks that were compared in part."""
-    places = [(number, at) for number, each in enumerate(blocks) for at in range(len(each))]
+    places = [(number, at) for number, block in enumerate(blocks) for at in range(len(block))]
     members = pl.DataFrame(
         [(number, key, at) for key, (number, at) in enumerate(places)],
         schema={"block": pl.Int64, "key": pl.Int64, "rank": pl.Int64},

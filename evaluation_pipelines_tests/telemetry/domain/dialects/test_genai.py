@@ -298,7 +298,9 @@ def test_a_result_has_the_arguments_of_its_call_and_nothing_of_the_answer_of_the
         LogRecord([KeyValue(name, AnyValue(value)) for name, value in sent.items()])
     )
 
-    assert {each.key: plain_attribute(each.value) for each in result.attributes or ()} == {
+    assert {
+        attribute.key: plain_attribute(attribute.value) for attribute in result.attributes or ()
+    } == {
         "gen_ai.conversation.id": "c",
         "user.id": "u1",
         "gen_ai.tool.name": "get_weather",

@@ -12,7 +12,7 @@ URL = "https://eval.example.com"
 
 
 def files(program: str, receiver: Receiver) -> dict[str, str]:
-    return {each.name: each.text for each in PROGRAMS[program](receiver)}
+    return {file.name: file.text for file in PROGRAMS[program](receiver)}
 
 
 def env(text: str) -> dict[str, str]:
@@ -91,4 +91,4 @@ def test_opencode_takes_a_plugin_and_copilot_variables() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_file_says_where_it_belongs(program: str) -> None:
-    assert all(each.where and each.text.endswith("\n") for each in PROGRAMS[program](FULL))
+    assert all(file.where and file.text.endswith("\n") for file in PROGRAMS[program](FULL))

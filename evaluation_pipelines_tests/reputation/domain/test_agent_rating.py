@@ -6,9 +6,9 @@ from datetime import timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_rating import (
+    agent_ratings,
     agent_record,
-    agent_scores,
     agent_scores_are_in_range,
     credible_interval,
     lifecycle,
@@ -53,19 +53,19 @@ def window(
             "scout",
             f"e{index:04}",
             NOW - timedelta(minutes=index),
-            each,
+            outcome,
             latency_ms,
             100.0,
             "m",
             in_all or len(outcomes),
         )
-        for index, each in enumerate(outcomes)
+        for index, outcome in enumerate(outcomes)
     ]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 def score_of(evaluations: pl.DataFrame) -> dict[str, object]:
-    return agent_scores(evaluations, window([]), NOW).to_dicts()[0]
+    return agent_ratings(evaluations, window([]), NOW).to_dicts()[0]
 
 
 def passes(number: int, latency_ms: float | None = None, **more: int) -> pl.DataFrame:
@@ -109,7 +109,7 @@ def test_streaks_of_agents_are_apart() -> None:
     # The newest of all failed, and is of the other agent.
     other = window([False, True]).with_columns(agent_id=pl.lit("critic"))
     both = pl.concat([window([True] * 3)[1:], other])
-    rows = agent_scores(both, window([]), NOW).select("agent_id", "streak", "eval_count").rows()
+    rows = agent_ratings(both, window([]), NOW).select("agent_id", "streak", "eval_count").rows()
     assert rows == [("critic", 0, 2), ("scout", 2, 2)]
 
 
@@ -150,7 +150,7 @@ def test_the_window_is_split_by_model_and_compared_with_30_days_before() -> None
             window([True] * 7)[4:].with_columns(model=pl.lit("o")),
         ]
     )
-    row = agent_scores(evaluations, window([True] * 50), NOW).to_dicts()[0]
+    row = agent_ratings(evaluations, window([True] * 50), NOW).to_dicts()[0]
     assert row["by_model"] == [
         {"model": "o", "evaluations": 3, "pass_rate": 1.0},
         {"model": "m", "evaluations": 2, "pass_rate": 0.5},
@@ -160,15 +160,17 @@ def test_the_window_is_split_by_model_and_compared_with_30_days_before() -> None
 
 
 def test_the_number_is_withheld_while_an_agent_is_calibrating_now_or_was_30_days_before() -> None:
-    row = agent_scores(window([True] * 50), window([True] * 49), NOW)
+    row = agent_ratings(window([True] * 50), window([True] * 49), NOW)
     assert withheld(row)["score"].to_list() == [615]
     assert row["score_30d_ago"].to_list() == [None]
-    assert withheld(agent_scores(window([True] * 49), window([]), NOW))["score"].to_list() == [None]
+    assert withheld(agent_ratings(window([True] * 49), window([]), NOW))["score"].to_list() == [
+        None
+    ]
 
 
 def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> None:
     unknown = unknown_agent("org", "scout", NOW)
-    known = agent_record(agent_scores(window([True] * 50), window([]), NOW).to_dicts()[0])
+    known = agent_record(agent_ratings(window([True] * 50), window([]), NOW).to_dicts()[0])
     assert list(known) == list(unknown)
     assert unknown == {
         "agent_id": "scout",
@@ -187,7 +189,7 @@ def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> No
 
 def test_an_agent_without_evaluations_is_new() -> None:
     assert lifecycle(0) == "new"
-    assert agent_scores(window([]), window([]), NOW).is_empty()
+    assert agent_ratings(window([]), window([]), NOW).is_empty()
 
 
 def test_the_parts_of_a_score_add_up_to_it() -> None:
@@ -195,7 +197,7 @@ def test_the_parts_of_a_score_add_up_to_it() -> None:
     found = window([*[True] * 20, False, *[True] * 79], 30.0)
     parts = score_parts(found).drop("organization_id", "agent_id").row(0, named=True)
     assert parts == pytest.approx({"passed": 396, "latency": 175, "streak": 80, "volume": 30})
-    assert agent_scores(found, found.clear(), NOW)["score"].item() == 681
+    assert agent_ratings(found, found.clear(), NOW)["score"].item() == 681
 
 
 def test_the_history_of_a_score_is_what_was_shown_at_each_time() -> None:
@@ -205,7 +207,7 @@ def test_the_history_of_a_score_is_what_was_shown_at_each_time() -> None:
     # 400 * 49/50 + 150 * 50/500 = 407, the newest has failed.
     assert history["score"][0] == 407
     assert (history["evaluated_at"][-1], history.height) == (NOW, 21)
-    assert history["score"][-1] == agent_scores(found, found.clear(), NOW)["score"].item()
+    assert history["score"][-1] == agent_ratings(found, found.clear(), NOW)["score"].item()
     assert score_history(found, 2)["score"].to_list() == [407, history["score"][-1]]
     # From the 50th to the 70th in at most three steps: every seventh, and the last.
     minutes = [(NOW - each).seconds // 60 for each in score_history(found, 4)["evaluated_at"]]
@@ -299,7 +301,7 @@ ONE = {"score": None, "evaluations_in_all": 1, "eval_count": 1, "streak": 1}
         ({"streak": 51}, False),
     ],
 )
-def test_an_agent_score_outside_its_range_is_found(
+def test_an_agent_rating_outside_its_range_is_found(
     changes: dict[str, object], passed: bool
 ) -> None:
     result = agent_scores_are_in_range(agents(**changes))

@@ -74,7 +74,7 @@ def withheld(scores: pl.DataFrame) -> pl.DataFrame:
     return scores.with_columns(score=pl.when(~calibrating).then("score"))
 
 
-def agent_scores(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetime) -> pl.DataFrame:
+def agent_ratings(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetime) -> pl.DataFrame:
     """Return one row (AGENT_SCORES) per agent.
 
     Args:
@@ -125,7 +125,7 @@ def score_parts(evaluations: pl.DataFrame) -> pl.DataFrame:
     """Return the parts that the score of each agent is the sum of, before it is rounded down.
 
     Args:
-        evaluations: As for :func:`agent_scores`.
+        evaluations: As for :func:`agent_ratings`.
 
     Returns:
         ``organization_id, agent_id`` and a column for each name in PARTS.
