@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns, estimate
 
 ScoreStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 
@@ -332,7 +332,6 @@ MISSING_TOOLS = Table(
     name="missing_tools",
     grain="one row per tool that judges say was missing, and period of 28 days",
     key=("organization_id", "period_start", "tool"),
-    order=("organization_id", "period_start", "tool"),
     columns=columns(
         ("organization_id", pl.String, "organization"),
         ("period_start", pl.Date, "first UTC day: sessions that began on it or later"),
@@ -349,8 +348,6 @@ MISSING_TOOLS = Table(
         ("last_date", pl.Date, "session date on which it was last missed"),
     ),
 )
-
-_LOW, _HIGH = "lower end of its 95% interval", "upper end of its 95% interval"
 
 JUDGE_CHANGES = Table(
     name="judge_changes",
@@ -378,9 +375,7 @@ JUDGE_CHANGES = Table(
         ("frame_sessions", pl.Int64, "sessions that the anchors were drawn from"),
         ("people", pl.Int64, "people of the anchors, unknown ones left out"),
         ("clustered_by", pl.String, "person, or session and day if people are unknown"),
-        ("judges_part", pl.Float64, "new minus former judge on the same sessions, in points"),
-        ("judges_part_low", pl.Float64, _LOW),
-        ("judges_part_high", pl.Float64, _HIGH),
+        *estimate("judges_part", "new minus former judge on the same sessions, in points"),
         ("half_width", pl.Float64, "half of that interval: above 2 wide, above 4 the trend is cut"),
         ("former_anchor_score", pl.Float64, "mean score of the anchors by the former judge"),
         ("new_anchor_score", pl.Float64, "mean score of the anchors by the new judge"),
@@ -389,9 +384,7 @@ JUDGE_CHANGES = Table(
         ("after_score", pl.Float64, "mean score by the new judge, up to 28 days after"),
         ("after_sessions", pl.Int64, "sessions in it"),
         ("shift", pl.Float64, "after_score - before_score"),
-        ("agents_part", pl.Float64, "shift - judges_part: what the agents did differently"),
-        ("agents_part_low", pl.Float64, _LOW),
-        ("agents_part_high", pl.Float64, _HIGH),
+        *estimate("agents_part", "shift - judges_part: what the agents did differently"),
         ("cost_usd", pl.Float64, "cost of scoring the anchors, null if a price is unknown"),
         ("drawn_at", UTC_TIME, "when the anchors were drawn"),
         ("computed_at", UTC_TIME, "when this row was made"),

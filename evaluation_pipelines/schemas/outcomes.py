@@ -24,7 +24,6 @@ SESSION_OUTCOMES = Table(
     name="session_outcomes",
     grain="one row per session window, kind of outcome, reference and source",
     key=("organization_id", "session_key", "kind", "reference", "source"),
-    order=("organization_id", "session_key", "kind", "reference", "source"),
     columns=columns(
         ("organization_id", pl.String, "organization"),
         ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),

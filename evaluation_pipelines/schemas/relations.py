@@ -62,7 +62,6 @@ SESSIONS = Table(
     name="sessions",
     grain="one row per session window: what it did, and its scores as they are now",
     key=("organization_id", "session_key"),
-    order=("organization_id", "session_key"),
     columns=_each_once(
         *AGENT_SESSIONS.columns,
         *RANKED_PERFORMANCE.columns,
@@ -102,7 +101,6 @@ AGENTS = Table(
     name="agents",
     grain="one row per agent: its score over evaluations, and its reputation by signals",
     key=AGENT_SCORES.key,
-    order=AGENT_SCORES.order,
     columns=_each_once(
         *AGENT_SCORES.columns,
         *columns(("change", pl.Int64, "score minus score_30d_ago")),
@@ -115,7 +113,6 @@ ALERTS = Table(
     name="alerts",
     grain="one row per alert, ended ones included",
     key=("alert_id",),
-    order=("alert_id",),
     columns=columns(
         ("alert_id", pl.Int64, "grows"),
         ("kind", pl.String, "what sort of thing happened"),

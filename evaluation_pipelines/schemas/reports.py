@@ -2,7 +2,19 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, Table, columns
+from evaluation_pipelines.schemas.scorecards import SESSION_EVALUATIONS
+from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS
+from evaluation_pipelines.schemas.table import (
+    BLIND,
+    SPAN,
+    UTC_TIME,
+    WINDOW,
+    Column,
+    Table,
+    columns,
+    ends,
+    estimate,
+)
 
 _GROUP = (
     ("classification_label", pl.String, "label of the sessions"),
@@ -18,26 +30,12 @@ _SPAN = (
     ("until", UTC_TIME, "and before this"),
     ("computed_at", UTC_TIME, "when the comparison was made"),
 )
-_LOW, _HIGH = "lower end of its 95% interval", "upper end of its 95% interval"
 _LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 where it is decided"
 
 MODEL_COMPARISON = Table(
     name="model_comparison",
     grain="one row per label, judge profile version, source of the scores, model and variant",
-    key=(
-        "classification_label",
-        "profile_id",
-        "profile_version",
-        "effective_source",
-        *_MODEL,
-    ),
-    order=(
-        "classification_label",
-        "profile_id",
-        "profile_version",
-        "effective_source",
-        *_MODEL,
-    ),
+    key=(*(name for name, *_ in _GROUP), *_MODEL),
     columns=columns(
         *_GROUP,
         ("model", pl.String, "model, 'mixed' where none has 80% of the output, null if unknown"),
@@ -61,26 +59,14 @@ MODEL_COMPARISON = Table(
             pl.Float64,
             "mean effective score, people's first, equal weight per run, 0-100",
         ),
-        ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
-        ("avg_score_low", pl.Float64, _LOW),
-        ("avg_score_high", pl.Float64, _HIGH),
+        *estimate("avg_score", "mean of people's mean scores without overrides, 0-100"),
         ("judge_models", pl.String, "models that judged them, with commas, null without a judge"),
         ("flagged_runs", pl.Int64, "sessions whose judgment has a flag"),
         ("score_sd", pl.Float64, "standard deviation of the scores"),
-        (
-            "pass_rate",
-            pl.Float64,
-            "share of the runs with a score of 50 or more, whatever the status",
-        ),
-        ("pass_rate_low", pl.Float64, _LOW),
-        ("pass_rate_high", pl.Float64, _HIGH),
-        ("avg_cost_usd", pl.Float64, "mean cost of the runs whose cost is known"),
-        ("avg_cost_usd_low", pl.Float64, _LOW),
-        ("avg_cost_usd_high", pl.Float64, _HIGH),
+        *estimate("pass_rate", "share of the runs with a score of 50 or more, whatever the status"),
+        *estimate("avg_cost_usd", "mean cost of the runs whose cost is known"),
         ("cost_coverage", pl.Float64, "share of the runs whose cost is known"),
-        ("score_per_dollar", pl.Float64, "avg_score / avg_cost_usd, null under 80% coverage"),
-        ("score_per_dollar_low", pl.Float64, _LOW),
-        ("score_per_dollar_high", pl.Float64, _HIGH),
+        *estimate("score_per_dollar", "avg_score / avg_cost_usd, null under 80% coverage"),
         (
             "relative_cost",
             pl.Float64,
@@ -94,17 +80,11 @@ MODEL_COMPARISON = Table(
         ("more_runs", pl.Int64, "further runs that show it in 4 of 5 cases if it is as good"),
         ("people_needed", pl.Int64, "or people, where more runs would not, null if it is shown"),
         ("is_best_value", pl.Boolean, "the cheapest model that is shown to be not worse"),
-        ("avg_tokens", pl.Float64, "mean total tokens of the runs whose tokens are known"),
-        ("avg_tokens_low", pl.Float64, _LOW),
-        ("avg_tokens_high", pl.Float64, _HIGH),
-        ("avg_duration_ms", pl.Float64, "mean active time"),
-        ("avg_duration_ms_low", pl.Float64, _LOW),
-        ("avg_duration_ms_high", pl.Float64, _HIGH),
+        *estimate("avg_tokens", "mean total tokens of the runs whose tokens are known"),
+        *estimate("avg_duration_ms", "mean active time"),
         ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ("clusters", pl.Int64, "how many of them there are"),
-        ("corrected_score", pl.Float64, "mean score if people had scored all these runs, 0-100"),
-        ("corrected_score_low", pl.Float64, _LOW),
-        ("corrected_score_high", pl.Float64, _HIGH),
+        *estimate("corrected_score", "mean score if people had scored all these runs, 0-100"),
         ("corrected_score_lowest", pl.Float64, "lower end if people gave 0 to all unanswered"),
         ("corrected_score_highest", pl.Float64, "upper end if people gave 100 to all unanswered"),
         ("naive_score", pl.Float64, "without the correction: mean automatic score of all runs"),
@@ -119,7 +99,6 @@ MODEL_COMPARISON_PAIRS = Table(
     name="model_comparison_pairs",
     grain="one row per pair of comparable models within a label. A comes first in the alphabet",
     key=(*(name for name, *_ in _GROUP), *_PAIR),
-    order=(*(name for name, *_ in _GROUP), *_PAIR),
     columns=columns(
         *_GROUP,
         ("model_a", pl.String, "first model"),
@@ -132,8 +111,7 @@ MODEL_COMPARISON_PAIRS = Table(
         ("runs_b", pl.Int64, "runs of the second"),
         ("difference", pl.Float64, "avg_score of A minus that of B, as they stand"),
         ("adjusted_difference", pl.Float64, "for the same task mix, equal weight per person"),
-        ("adjusted_low", pl.Float64, _LOW),
-        ("adjusted_high", pl.Float64, _HIGH),
+        *ends("adjusted"),
         ("adjusted_low_holm", pl.Float64, _LOW_HOLM),
         ("adjusted_high_holm", pl.Float64, "upper end of that interval"),
         ("adjusted_p", pl.Float64, "two-sided p-value of adjusted_difference"),
@@ -147,9 +125,7 @@ MODEL_COMPARISON_PAIRS = Table(
         ("shared_runs", pl.Float64, "share of the runs of both in these classes"),
         ("shared_days", pl.Float64, "share of the runs on days on which both were used"),
         ("counterparts", pl.Float64, "share of the runs in weeks and task classes of both"),
-        ("cost_ratio", pl.Float64, "cost of a run with A over that with B, geometric means"),
-        ("cost_ratio_low", pl.Float64, _LOW),
-        ("cost_ratio_high", pl.Float64, _HIGH),
+        *estimate("cost_ratio", "cost of a run with A over that with B, geometric means"),
         ("cost_ratio_low_holm", pl.Float64, "lower end, corrected for all cost ratios"),
         ("cost_ratio_high_holm", pl.Float64, "upper end, corrected for all cost ratios"),
         ("not_worse_a_p", pl.Float64, "one-sided p-value: A is less than the margin below B"),
@@ -174,7 +150,6 @@ MODEL_REGRESSIONS = Table(
     name="model_regressions",
     grain="one row per model within a label: its last weeks against comparable days before",
     key=MODEL_COMPARISON.key,
-    order=MODEL_COMPARISON.order,
     columns=columns(
         *_GROUP,
         ("model", pl.String, "model"),
@@ -276,7 +251,6 @@ MASQUE_LIFT = Table(
     name="masque_lift",
     grain="one row per masque and kind of task: its clean sessions against the baseline",
     key=("organization_id", "masque", "task_class"),
-    order=("organization_id", "masque", "task_class"),
     columns=(
         *columns(
             ("organization_id", pl.String, "organization"),
@@ -297,17 +271,10 @@ EVALUATION_BOOKS = Table(
     name="evaluation_books",
     grain="one row per session window: the one state it is in, why, and what would change that",
     key=("organization_id", "session_key"),
-    order=("organization_id", "session_key"),
     columns=columns(
-        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
-        ("session_id", pl.String, "session.id as sent by the agent"),
-        ("organization_id", pl.String, "organization"),
-        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
-        ("source_cli", pl.String, "agent program"),
-        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
-        ("classification_label", pl.String, "newest label sent, else 'general'"),
-        ("started_at", UTC_TIME, "start of the window"),
-        ("ended_at", UTC_TIME, "end of the window"),
+        *WINDOW[:4],
+        *AGENT_SESSIONS.some("source_cli", "model", "classification_label"),
+        *SPAN,
         (
             "state",
             pl.String,
@@ -315,21 +282,9 @@ EVALUATION_BOOKS = Table(
         ),
         ("reason", pl.String, "why it is in that state", BLIND),
         ("what_next", pl.String, "what would bring it into another state"),
-        ("profile_id", pl.String, "best-matching profile, null when none matches"),
-        ("profile_version", pl.Int64, "version of it that counts for the session"),
+        *SESSION_EVALUATIONS.some("profile_id", "profile_version"),
         ("card_id", pl.String, "current scorecard by it, null when there is none"),
-        (
-            "effective_100",
-            pl.Float64,
-            "0-100: the effective score, null when there is none",
-            BLIND,
-        ),
-        (
-            "effective_source",
-            pl.String,
-            "override, scorecard, judge, composite, status or none",
-            BLIND,
-        ),
+        *SESSION_EVALUATIONS.some("effective_100", "effective_source"),
         ("scorings", pl.Int64, "scorings of the window by a judge, of any content and outcome"),
         ("judge_cost_usd", pl.Float64, "what they cost, null when a price is unknown"),
         ("content_hash", pl.String, "content that is booked"),

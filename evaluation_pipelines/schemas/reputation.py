@@ -54,7 +54,6 @@ REPUTATION_SCORES = Table(
     name="reputation_scores",
     grain="one row per identity: its reputation over 90 days",
     key=("identity_id",),
-    order=("identity_id",),
     columns=columns(
         ("identity_id", pl.String, "UUID of whom the score is about (agent_scores names agents)"),
         ("computed_at", pl.Datetime("ms", "UTC"), "end of the 90 days when a value last changed"),
@@ -78,7 +77,6 @@ AGENT_SCORES = Table(
     name="agent_scores",
     grain="one row per agent: 0 to 1000 over its last 500 evaluations",
     key=("organization_id", "agent_id"),
-    order=("organization_id", "agent_id"),
     columns=columns(
         ("organization_id", pl.String, "organization of the agent"),
         ("agent_id", pl.String, "portable name of the agent within its organization"),
@@ -102,18 +100,12 @@ AGENT_SCORES = Table(
 AGENT_WINDOWS = Table(
     name="agent_windows",
     grain="one row per evaluation among the newest 500 of its agent, as of the last refresh",
-    key=("organization_id", "agent_id", "evaluation_id"),
-    order=("organization_id", "agent_id", "evaluated_at", "evaluation_id"),
+    key=AGENT_EVALUATIONS.key,
+    order=AGENT_EVALUATIONS.order,
     columns=columns(
-        ("organization_id", pl.String, "organization of the agent"),
-        ("agent_id", pl.String, "portable name of the agent within its organization"),
-        ("evaluation_id", pl.String, "id of the evaluation, unique for its agent"),
-        ("evaluated_at", UTC_TIME, "when the evaluated work ended"),
-        ("passed", pl.Boolean, "whether it was good enough"),
-        ("latency_ms", pl.Float64, "how long it took, null when not known"),
-        ("latency_budget_ms", pl.Float64, "how long it may take"),
-        ("model", pl.String, "model behind the agent, null when not known"),
-        ("evaluations_in_all", pl.Int64, "evaluations the agent ever had"),
+        *AGENT_EVALUATIONS.some("organization_id", "agent_id", "evaluation_id", "evaluated_at"),
+        *AGENT_EVALUATIONS.some("passed", "latency_ms", "latency_budget_ms", "model"),
+        *AGENT_SCORES.some("evaluations_in_all"),
     ),
 )
 
@@ -121,7 +113,6 @@ EXTERNAL_SIGNALS = Table(
     name="external_signals",
     grain="one row per file of signals or evaluations of other systems",
     key=("path",),
-    order=("path",),
     columns=columns(
         ("path", pl.String, "path in the landing folder"),
         ("kind", pl.String, "signals or evaluations"),

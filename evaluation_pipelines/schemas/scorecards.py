@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, WINDOW, Table, columns
+from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS
+from evaluation_pipelines.schemas.table import BLIND, SPAN, UTC_TIME, WINDOW, Table, columns
 
 CRITERIA_SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
 
@@ -31,10 +32,7 @@ SCORECARDS = Table(
     several_files=True,
     columns=columns(
         ("card_id", pl.String, "UUID that follows from session, content and profile version"),
-        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
-        ("session_id", pl.String, "session.id as sent by the agent"),
-        ("organization_id", pl.String, "organization"),
-        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        *WINDOW[:4],
         ("content_hash", pl.String, "content the card belongs to. A session that grew has another"),
         ("profile_id", pl.String, "judge profile"),
         ("profile_version", pl.Int64, "version of the profile"),
@@ -74,11 +72,8 @@ SCORECARDS = Table(
             BLIND,
         ),
         ("effective_100", pl.Float64, "effective_score as 0-100", BLIND),
-        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
-        ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
-        ("classification_label", pl.String, "newest label sent, else 'general'"),
-        ("cost_usd", pl.Float64, "cost, null unless every API request has one"),
-        ("total_tokens", pl.Int64, "input + output + cache read + cache creation"),
+        *AGENT_SESSIONS.some("model", "provider", "classification_label"),
+        *AGENT_SESSIONS.some("cost_usd", "total_tokens"),
         ("duration_ms", pl.Float64, "length of the session, milliseconds"),
         ("tool_effectiveness", pl.Float64, "0-100: share of tool calls that were of use", BLIND),
         ("started_at", UTC_TIME, "start of the session"),
@@ -101,18 +96,12 @@ SESSION_EVALUATIONS = Table(
     name="session_evaluations",
     grain="one row per session window: its effective score, and where it comes from",
     key=("organization_id", "session_key"),
-    order=("organization_id", "session_key"),
     columns=columns(
         *WINDOW,
-        ("attribution", pl.String, "baseline, clean, mixed or remainder"),
-        ("source_cli", pl.String, "agent program"),
-        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
-        ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
-        ("classification_label", pl.String, "newest label sent, else 'general'"),
-        ("task_class", pl.String, "kind of task by the tool mix alone"),
-        ("started_at", UTC_TIME, "start of the window"),
-        ("ended_at", UTC_TIME, "end of the window"),
-        ("status", pl.String, "completed, failed or cancelled"),
+        *AGENT_SESSIONS.some("attribution", "source_cli", "model", "provider"),
+        *AGENT_SESSIONS.some("classification_label", "task_class"),
+        *SPAN,
+        *AGENT_SESSIONS.some("status"),
         (
             "effective_100",
             pl.Float64,

@@ -33,6 +33,11 @@ WINDOW = (
 )
 """Columns by which tables of session windows identify one."""
 
+SPAN = (
+    ("started_at", UTC_TIME, "start of the window"),
+    ("ended_at", UTC_TIME, "end of the window"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -74,18 +79,23 @@ TEAM: More = {"people": "team"}
 class Table:
     """A table of the lake; ``name`` is also its asset key, folder and SQL file.
 
-    ``key`` has the columns that no two rows share, ``order`` those by which rows are sorted.
+    ``key`` has the columns that no two rows share, ``order`` those by which rows are sorted, by
+    default the key.
     ``has_texts`` is True if people, models or tools wrote some of it: it is never shared.
     With ``several_files`` a partition consists of several files that are replaced one by one.
     """
 
     name: str
     grain: str
-    key: tuple[str, ...]
-    order: tuple[str, ...]
     columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
     several_files: bool = False
     has_texts: bool = False
+
+    def __post_init__(self) -> None:
+        """Set the order."""
+        object.__setattr__(self, "order", self.order or self.key)
 
     @cached_property
     def schema(self) -> pl.Schema:
@@ -97,15 +107,34 @@ class Table:
         """A frame of the table without rows; it is shared, so it must not be changed."""
         return self.schema.to_frame()
 
+    def some(self, *names: str) -> tuple[Column, ...]:
+        """Return columns by name, for another table that has them, too."""
+        named = {column.name: column for column in self.columns}
+        return tuple(named[name] for name in names)
+
 
 _Type: TypeAlias = pl.DataType | type[pl.DataType]
 
 
-def columns(
-    *rows: tuple[str, _Type, str] | tuple[str, _Type, str, More],
-) -> tuple[Column, ...]:
+_Row: TypeAlias = tuple[str, _Type, str] | tuple[str, _Type, str, More]
+
+
+def columns(*rows: _Row | Column) -> tuple[Column, ...]:
     """Return columns from rows of name, type, description and other fields of Column."""
-    return tuple(_column(*row) for row in rows)
+    return tuple(row if isinstance(row, Column) else _column(*row) for row in rows)
+
+
+def estimate(name: str, description: str) -> tuple[Column, ...]:
+    """Return the columns of a figure and of its interval."""
+    return columns((name, pl.Float64, description), *ends(name))
+
+
+def ends(name: str) -> tuple[Column, ...]:
+    """Return the columns of the interval of a figure."""
+    return columns(
+        (f"{name}_low", pl.Float64, "lower end of its 95% interval"),
+        (f"{name}_high", pl.Float64, "upper end of its 95% interval"),
+    )
 
 
 def _column(name: str, dtype: _Type, description: str, more: More | None = None) -> Column:

@@ -146,16 +146,12 @@ _OF_TEXTS = (*TEXT_KEY, "organization_id", "session_id", "session_date")
 AGENT_EVENTS_LANDED = Table(
     name="agent_events_landed",
     grain="one row per event as filed by ingest. A re-sent event appears again",
-    key=(),
-    order=(),
     columns=(*_EVENT_COLUMNS, *_BUCKET),
 )
 
 EVENT_TEXTS_LANDED = Table(
     name="event_texts_landed",
     grain="one row per event with texts as filed by ingest. A re-sent event appears again",
-    key=(),
-    order=(),
     has_texts=True,
     columns=(
         *(column for column in _EVENT_COLUMNS if column.name in _OF_TEXTS),
@@ -180,8 +176,6 @@ EVENTS_WITH_TEXTS = pl.Schema(
 QUARANTINE = Table(
     name="quarantine",
     grain="one row per line or record that could not be read. Equal ones are together",
-    key=(),
-    order=(),
     has_texts=True,
     columns=columns(
         ("file_id", pl.String, "identity of the landing file"),

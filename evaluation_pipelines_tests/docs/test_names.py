@@ -10,6 +10,7 @@ import typer
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.demo.landing import SAMPLES
+from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.settings.table import settings_table
 from evaluation_pipelines_tests.docs.documents import (
     ROOT,
@@ -107,7 +108,7 @@ def words_of(text: str) -> set[str]:
 
 @cache
 def words_in_use() -> set[str]:
-    """Words of our sources, names of folders, and what genuine telemetry says."""
+    """Words of our sources, columns, names of folders, and what genuine telemetry says."""
     package = ROOT / "evaluation_pipelines"
     sources = [
         ROOT / "dagster.yaml",
@@ -116,6 +117,7 @@ def words_in_use() -> set[str]:
         *SAMPLES.rglob("*.jsonl"),
     ]
     words = {path.name for path in package.rglob("*") if path.is_dir()}
+    words.update(*(table.schema.names() for table in TABLES))
     return words.union(*(words_of(path.read_text(encoding="utf-8")) for path in sources))
 
 

@@ -25,7 +25,6 @@ NUMBERS = Table(
     name="numbers",
     grain="one row per number",
     key=("n",),
-    order=("n",),
     columns=(
         Column("n", pl.Int64(), "a number"),
         Column("word", pl.String(), "its name"),
