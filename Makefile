@@ -100,7 +100,7 @@ recording: $(VENV)/dev.stamp ## Generate the recording that the demo ships
 
 documents: $(VENV)/dev.stamp ## Refresh outputs, generated pages and pictures of the documents (needs chromium)
 	$(BIN)/python -m evaluation_pipelines_tests.wording --lower
-	$(BIN)/python -m evaluation_pipelines.settings > docs/settings.md
+	$(BIN)/python -m evaluation_pipelines_tests.docs.settings
 	$(BIN)/python -m evaluation_pipelines_tests.docs.commands
 	$(BIN)/python -m evaluation_pipelines_tests.docs.libraries
 	$(BIN)/python -m evaluation_pipelines_tests.docs.api

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evaluation_pipelines.settings.table import settings_markdown
+from evaluation_pipelines_tests.docs.settings import settings_markdown
 
 ROOT = Path(__file__).parents[1]
 CONFIGURATION = {".cfg", ".ini", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.cli.settings import settings_table
 from evaluation_pipelines.settings import Settings, SettingsError, load_settings
-from evaluation_pipelines.settings.table import settings_table
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ from evaluation_pipelines.cli.dates import (
     dates_in,
     parse_dates,
 )
-from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -177,7 +176,7 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
         f"{pluralize(report.files, 'file')}, {pluralize(counts.events, 'event')} on "
         f"{pluralize(len(report.dates), 'date')}"
     )
-    for note in ingest_notes(counts, settings):
+    for note in counts.notes(settings.start_date):
         print_line(f"  {note}")
 
 

@@ -12,7 +12,6 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.cli.conventions import ORGANIZATION
-from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
     DATA,
     OutputFormat,
@@ -185,5 +184,5 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
         more = pluralize(left, "more line or record", "more lines or records")
         print_error(f"warning: {more} not read")
     if not scored.sessions:
-        for note in ingest_notes(scored.counts, settings):
+        for note in scored.counts.notes(settings.start_date):
             print_error(f"warning: {note}")

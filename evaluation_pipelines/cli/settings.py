@@ -1,15 +1,15 @@
 """Command ``settings``: every setting with its value."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
-from pydantic import SecretStr
+from pydantic import ByteSize, SecretStr
 
 from evaluation_pipelines.cli.output import OutputFormat, print_line, print_table
 from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
-from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.settings.table import settings_table, shown_value
+from evaluation_pipelines.settings import Settings, load_settings, variable_of
+from evaluation_pipelines.settings.data import USUAL_START_DATE
 
 _HIDDEN = "(hidden)"
 
@@ -51,3 +51,39 @@ def _records(found: Settings) -> Iterator[Record]:
             "is_set": is_set,
             "meaning": row.description,
         }
+
+
+class SettingRow(NamedTuple):
+    """One line of the settings table."""
+
+    variable: str
+    default: str
+    description: str
+
+
+def settings_table() -> list[SettingRow]:
+    """Return variable, default and description of every setting, in the order of declaration."""
+    defaults = {"data_dir": Settings.model_fields["data_dir"].default}
+    return [
+        SettingRow(
+            variable=variable_of(name),
+            default=shown_value(
+                USUAL_START_DATE  # whether this folder has a demo or not
+                if name == "start_date"
+                else field.get_default(call_default_factory=True, validated_data=defaults)
+            ),
+            description=field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def shown_value(value: object) -> str:
+    """Return a value as people write it; nothing for ``None``."""
+    if value is None or value == ():
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, ByteSize):
+        return value.human_readable().replace(".0", "")
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,8 +2,7 @@
 
 Only the endpoint of the judge uses the names of OpenAI clients, without the prefix.
 
-``python -m evaluation_pipelines.settings`` prints ``docs/settings.md``. Settings are read at the
-edge (terminal, Dagster) and passed on as values.
+Settings are read at the edge (terminal, Dagster) and passed on as values.
 """
 
 import logging

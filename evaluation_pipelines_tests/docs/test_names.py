@@ -8,10 +8,10 @@ import pytest
 import typer
 
 from evaluation_pipelines.cli.program import app
+from evaluation_pipelines.cli.settings import settings_table
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import TABLES
-from evaluation_pipelines.settings.table import settings_table
 from evaluation_pipelines_tests.docs.documents import (
     ROOT,
     anchors,

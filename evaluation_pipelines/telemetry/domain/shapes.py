@@ -12,6 +12,7 @@ Counts of ingest: every line and every record is in exactly one of them.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import date
 from itertools import repeat
 from typing import Any
 
@@ -402,3 +403,22 @@ class IngestCounts:
         """Add other counts."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def notes(self, first_date: date) -> Iterator[str]:
+        """Yield the numbers of records that are not events and of values that were changed."""
+        of_record = self.time_anomalies - self.times_observed - self.times_of_ingest
+        for what, number in (
+            ("attribution lines", self.attribution_lines),
+            ("metrics, not used", self.skipped),
+            ("unrecognized records", self.unknown_records),
+            ("repeated records", self.repeated_records),
+            ("records without a session", self.unattributed),
+            ("events of what was forgotten, left out", self.forgotten),
+            ("unreadable event.timestamp, replaced by the time of the record", of_record),
+            ("times unreadable or impossible, replaced by the observed time", self.times_observed),
+            ("times missing or impossible, replaced by the time of ingest", self.times_of_ingest),
+            ("impossible values, set to null", self.value_anomalies),
+            (f"events before {first_date}, assigned to that date", self.out_of_range),
+        ):
+            if number:
+                yield f"{what}: {number}"
