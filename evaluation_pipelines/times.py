@@ -34,7 +34,7 @@ def column_from_iso(texts: Sequence[Any]) -> list[int | None]:
         since = [datetime.fromisoformat(text) - _EPOCH for text in texts]
     except (TypeError, ValueError, OverflowError):
         return [from_iso(text) for text in texts]
-    return [(each.days * 86_400 + each.seconds) * 1_000_000 + each.microseconds for each in since]
+    return [(time.days * 86_400 + time.seconds) * 1_000_000 + time.microseconds for time in since]
 
 
 def from_nanoseconds(value: Any) -> int | None:

@@ -13,8 +13,8 @@ line = {"session_id": event["session_id"], "masque": os.environ.get("MASQUE")}
 if line["masque"]:
     now = datetime.now(timezone.utc).isoformat()
     if event["hook_event_name"] == "SessionEnd":
-        lines = [json.loads(each) for each in told.read_text().splitlines()]
-        dons = [each["donned_at"] for each in lines if line.items() <= each.items()]
+        lines = [json.loads(written) for written in told.read_text().splitlines()]
+        dons = [said["donned_at"] for said in lines if line.items() <= said.items()]
         line |= {"donned_at": dons[-1] if dons else now, "doffed_at": now}
     else:
         line["donned_at"] = now

@@ -111,7 +111,7 @@ def _shifts(
         for by, columns in BY.items()
         for name, change in changes_by(runs, columns, (times,)).items()
     ]
-    return [each for each in every if each is not None]
+    return [some for some in every if some is not None]
 
 
 def _comparison(stores: Stores, now: datetime) -> Comparison:

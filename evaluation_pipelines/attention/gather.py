@@ -304,7 +304,7 @@ def _of_one_organization(facts: Facts) -> Facts:
 def _regressions(stores: Stores) -> list[dict[str, object]] | None:
     """Return the models that got worse; ``None`` if an earlier version did not store since when."""
     found = stores.lake.read_whole(MODEL_REGRESSIONS).filter(state="alert").to_dicts()
-    return None if any(each["window_since"] is None for each in found) else found
+    return None if any(row["window_since"] is None for row in found) else found
 
 
 def _named(view: View, regressions: Sequence[dict[str, object]]) -> pl.DataFrame | None:
@@ -329,7 +329,7 @@ def _risks(stores: Stores, view: View) -> dict[int, Risks]:
     rows, risk = view.sessions(keys, first), is_risk(ProfileStore(stores.ledger).registry())
     found = dict[int, Risks]()
     for alert_id, of_alert in sessions.items():
-        seen = {each for each in of_alert if view.organization in {None, each[0]}}
+        seen = {key for key in of_alert if view.organization in {None, key[0]}}
         found[alert_id] = risks_of(rows, seen, risk)
     return found
 
@@ -352,7 +352,7 @@ def _silent(
 def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
     """Return the rises of all agents, as many are looked at, of the organization that is seen."""
     found = rises(recent, now.date())
-    return [each for each in found if view.organization in {None, each["organization_id"]}]
+    return [row for row in found if view.organization in {None, row["organization_id"]}]
 
 
 def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]]:
@@ -436,6 +436,6 @@ class _Readable:
 
 def address_of(page: Page) -> str:
     """Return the path and query of a page of the service, or the URL of one of another server."""
-    path = "/".join(quote(each, safe="") for each in page.path)
+    path = "/".join(quote(part, safe="") for part in page.path)
     query = f"?{urlencode(page.query)}" if page.query else ""
     return f"{page.server}/{path}{query}"

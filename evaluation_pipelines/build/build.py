@@ -370,7 +370,7 @@ def publish_scores(
     """
     changed = unpublished_dates(stores, days)
     outcome = Build(stores, [JUDGE_SCORES.name], on_published, clock).run(days)
-    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    failed = [result for result in outcome if isinstance(result, DateFailed)]
     now = clock()
     held_until = None if held_for is None else now + held_for
     RebuildQueue(stores.ledger).touch(

@@ -251,8 +251,8 @@ def _first_rows(daily: DailyTable, batch: Batch) -> list[tuple[date, BuiltPartit
     reported, and the rows of one may be most of the memory.
     """
     return [
-        (day, each if isinstance(each, Exception) else each.only(daily.preview).first_rows())
-        for day, each in make_partitions(daily, batch)
+        (day, made if isinstance(made, Exception) else made.only(daily.preview).first_rows())
+        for day, made in make_partitions(daily, batch)
     ]
 
 
@@ -303,7 +303,7 @@ class StartedDates:
 
     def built_of(self, daily: DailyTable) -> dict[date, BuiltPartition | Exception]:
         """Return the partitions or errors of a table, by date."""
-        return {day: each for (name, day), each in self.built.items() if name == daily.table.name}
+        return {day: made for (name, day), made in self.built.items() if name == daily.table.name}
 
     def failed(self) -> list[date]:
         """Return the dates with an error."""

@@ -202,7 +202,7 @@ def publish(
 
 
 def _list_files(name: str, date_range: DateRange | None, form: OutputFormat) -> None:
-    tables = {each.name: each for each in TABLES}
+    tables = {known_table.name: known_table for known_table in TABLES}
     if name not in tables:
         known = ", ".join(sorted(tables))
         raise typer.BadParameter(f"there is no table {one_line(name)}, only: {known}")
@@ -212,7 +212,7 @@ def _list_files(name: str, date_range: DateRange | None, form: OutputFormat) -> 
         days = None if date_range is None else dates_in(lake.partitions(table), date_range)
         paths = lake.files(table, days).names
     if form is not OutputFormat.TABLE:
-        write_rows([{"path": each} for each in paths], form, ["path"])
+        write_rows([{"path": one_path} for one_path in paths], form, ["path"])
         return
     for path in paths:
         print_line(path)

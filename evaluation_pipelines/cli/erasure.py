@@ -76,8 +76,8 @@ def forget(
             write_rows(_items(stores, forgot), form, _ITEM, **_erasure(forgot))
         left = list(_left(stores, forgot))
     if left:
-        for each in left:
-            print_error(one_line(each))
+        for message in left:
+            print_error(one_line(message))
         raise typer.Exit(PARTLY)
 
 
@@ -186,8 +186,8 @@ def expire(
         write_rows(items, form, _EXPIRED, **more)
     elif is_set(settings):
         _print_expired(result, "would delete" if dry_run else "deleted")
-    for each in result.busy:
-        print_error(f"not yet: {one_line(each)}")
+    for message in result.busy:
+        print_error(f"not yet: {one_line(message)}")
     raise typer.Exit(of_parts(len(items), len(result.busy)))
 
 

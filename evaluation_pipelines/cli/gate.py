@@ -84,9 +84,9 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
     now = datetime.now(UTC)
     if base == head:
         raise typer.BadParameter("--base and --head must be different sessions")
-    for each in metric or ():
+    for name in metric or ():
         try:
-            metric_of(each)
+            metric_of(name)
         except UserError as error:
             raise typer.BadParameter(f"--metric: {error}") from error
     if file is not None and (margin is not None or metric):
@@ -139,17 +139,17 @@ def _encode(found: Gate, title: str, form: OutputFormat) -> str:
         )
     items = [
         {
-            "metric": each.metric.name,
+            "metric": one.metric.name,
             "result": result,
-            "improvement": each.value,
-            "low": each.low,
-            "high": each.high,
-            "margin": each.margin,
-            "based_on": each.based_on,
-            "reason": each.reason,
-            "needed": each.more,
+            "improvement": one.value,
+            "low": one.low,
+            "high": one.high,
+            "margin": one.margin,
+            "based_on": one.based_on,
+            "reason": one.reason,
+            "needed": one.more,
         }
-        for each, result in zip(found.found, found.results, strict=True)
+        for one, result in zip(found.found, found.results, strict=True)
     ]
     if form is OutputFormat.JSON:
         return json_text({"result": found.result, "look": found.look, "items": items})

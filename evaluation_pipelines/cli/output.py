@@ -218,7 +218,7 @@ def _remaining(columns: Sequence[str], widths: Sequence[int], kept: int, room: i
     shown = list(range(len(columns)))
     going = sorted(shown[kept:], key=lambda at: (_rank(columns[at]), -at))
     for at in going:
-        if _width([widths[each] for each in shown]) <= room:
+        if _width([widths[column] for column in shown]) <= room:
             break
         shown.remove(at)
     return shown
@@ -304,9 +304,9 @@ def _finite(value: object) -> object:
         case float() if not isfinite(value):
             return None
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _finite(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [_finite(element) for element in value]
     return value
 
 

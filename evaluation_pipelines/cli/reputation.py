@@ -100,7 +100,7 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise typer.BadParameter("give one of AGENT, --identity, --identities and --tables")
     settings, then = load_settings(), parse_as_of(as_of)
     if tables:
-        if any(each is not None for each in (limit, organization, as_of)):
+        if any(option is not None for option in (limit, organization, as_of)):
             raise typer.BadParameter("--tables goes only with --format")
         _list_tables(settings, form)
     elif agent is not None or identity is not None:
@@ -197,8 +197,8 @@ def _list_agents(
     with read_stores(settings) as stores, _past(stores, then) as past:
         every = agents(stores, then or datetime.now(UTC), past=past, unread=unread)
     ranked = _of_organization(every, organization)
-    for each in unread:
-        print_error(f"error: {one_line(each)}")
+    for message in unread:
+        print_error(f"error: {one_line(message)}")
     if form is not OutputFormat.TABLE:
         write_rows(ranked.head(limit), form)
     elif ranked.height or not unread:
@@ -354,7 +354,9 @@ def _agent_row(
     """Return the row of an agent; for an unknown agent, only its record."""
     found = _of_organization(rows, organization)
     if found.height > 1:
-        names = ", ".join(one_line(each) for each in sorted(found["organization_id"]))
+        names = ", ".join(
+            one_line(organization_id) for organization_id in sorted(found["organization_id"])
+        )
         raise typer.BadParameter(f"{one_line(agent)} exists in {names}: add --organization")
     if found.is_empty():
         return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
@@ -437,9 +439,11 @@ def print_agent(row: Mapping[str, Any]) -> None:
     print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
     if row["avg_latency_ms"] is not None:
         print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
-    for each in row["by_model"][:_MAX_MODELS]:
-        model = "unknown model" if each["model"] is None else one_line(each["model"])
-        print_line(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
+    for by_model in row["by_model"][:_MAX_MODELS]:
+        model = "unknown model" if by_model["model"] is None else one_line(by_model["model"])
+        print_line(
+            f"  {'by model':16} {model}: {by_model['pass_rate']:.0%} of {by_model['evaluations']}"
+        )
     if (more := len(row["by_model"]) - _MAX_MODELS) > 0:
         print_line(f"  {'by model':16} {more} more, see agent_scores")
 

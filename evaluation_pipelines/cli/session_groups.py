@@ -151,7 +151,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         )
         .with_columns(change=pl.col("score") - pl.col("before"))
         .select(
-            *("name", "sessions", *(each for each in used if each != "cost_usd")),
+            *("name", "sessions", *(name for name in used if name != "cost_usd")),
             *("score", "known_scores", "before", "change"),
             *("cost_usd", "known_costs", "failed_share", "last_date"),
         )

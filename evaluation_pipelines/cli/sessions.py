@@ -142,5 +142,5 @@ def _record(row: SessionRow) -> SessionRow:
 
 def _value(name: str, value: object) -> object:
     if name in _PAIRS and isinstance(value, list):
-        return {each["key"]: each["value"] for each in value}
+        return {pair["key"]: pair["value"] for pair in value}
     return value

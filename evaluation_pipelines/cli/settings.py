@@ -33,7 +33,7 @@ def settings(
     shown = [record for record in records if every or record["is_set"]]
     if shown:
         names = ("setting", "value", "default", "meaning")
-        rows = [[each[name] or None for name in names] for each in shown]
+        rows = [[record[name] or None for name in names] for record in shown]
         print_table("Settings", names, rows, essential=2)
     if others := len(records) - len(shown):
         print_line(f"{others} settings have their default: settings --all")

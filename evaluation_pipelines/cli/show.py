@@ -164,7 +164,7 @@ def print_session(
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
     for name, shown in _LINES.items():
-        if said := [_said(name, each.lower(), facts[each]) for each in shown if each in facts]:
+        if said := [_said(name, fact.lower(), facts[fact]) for fact in shown if fact in facts]:
             _print_fact(name, ", ".join(said))
     for kind, value in outcome_facts(view.outcomes):
         _print_fact(kind.lower(), one_line(value))
@@ -181,10 +181,10 @@ def print_session(
         columns = ("evaluation", "score #", "label", "by", "why")
         rows = [
             tuple(
-                "" if each[name] is None else one_line(f"{each[name]}")
+                "" if row[name] is None else one_line(f"{row[name]}")
                 for name in ("name", "value", "label", "source", "explanation")
             )
-            for each in view.external
+            for row in view.external
         ]
         print_table("\nEvaluations by other programs", columns, rows, essential=3)
 

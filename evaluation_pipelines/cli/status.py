@@ -245,7 +245,7 @@ def _print_dates(
 ) -> None:
     """Print the dates, and why some are not built; damaged files are named by their items."""
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
-    rows = [[each[name] for name in _DATE[:5]] for each in dates]
+    rows = [[record[name] for name in _DATE[:5]] for record in dates]
     print_table(f"\nDates in {stores.lake.where()}", columns, rows, essential=2)
     for due in queue:
         if due.last_error and (not due.is_built or (due.damage and due.attempts)):

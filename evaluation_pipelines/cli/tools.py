@@ -188,11 +188,11 @@ def _print_by_tool(report: Row) -> None:
     )
     rows = [
         (
-            *(each["tool"], each["calls"], each["failed"], each["corrected"], each["repeated"]),
-            *(each["wasted"], f"{each['lost_calls']:g}"),
-            *(_whole(each["p50_ms"]), _whole(each["p95_ms"]), each["bytes_returned"]),
+            *(tool["tool"], tool["calls"], tool["failed"], tool["corrected"], tool["repeated"]),
+            *(tool["wasted"], f"{tool['lost_calls']:g}"),
+            *(_whole(tool["p50_ms"]), _whole(tool["p95_ms"]), tool["bytes_returned"]),
         )
-        for each in report["by_tool"] or []
+        for tool in report["by_tool"] or []
     ]
     if rows:
         print_table("\nBy tool", *_without_unknown(columns, rows), essential=7)

@@ -92,7 +92,7 @@ def write_predictions(stores: Stores, now: datetime, *, again: bool = False) -> 
 
 def _rules(rows: pl.DataFrame, primary: Rule) -> list[Rule]:
     """Return the rules of the outcomes that there are, the primary one first."""
-    own = sorted(each for each in rows["kind"].unique() if each.startswith(OWN))
+    own = sorted(kind for kind in rows["kind"].unique() if kind.startswith(OWN))
     every = [primary, *RULES.values(), *map(rule_of, own)]
     return list({rule.kind: rule for rule in every}.values())
 
@@ -148,7 +148,7 @@ def _judged(stores: Stores) -> pl.DataFrame:
     found = last.join(ended, on=SESSION_KEY).with_columns(judge_in_time=used < pl.col("ended_at"))
     found = found.filter(pl.col("judge_in_time"))
     given = [json.loads(score or "{}") for score in found["criteria_scores"]]
-    names = sorted({name for each in given for name in each})
+    names = sorted({name for facts in given for name in facts})
     tags = pl.col("failure_tags")
     return found.select(
         *SESSION_KEY,
@@ -156,7 +156,7 @@ def _judged(stores: Stores) -> pl.DataFrame:
         pl.col("total_score").alias("judge"),
         pl.col("completed_at").alias("judge@"),
         *(
-            pl.Series(f"judge: {name}", [each.get(name) for each in given], pl.Float64)
+            pl.Series(f"judge: {name}", [facts.get(name) for facts in given], pl.Float64)
             for name in names
         ),
         *(
@@ -204,7 +204,7 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
     unit = pl.coalesce("reference", pl.concat_str(SESSION_KEY, separator="\0"))
     stratum = pl.concat_str(
         "person_id",
-        *(pl.col(each).fill_null("") for each in ("task_class", "repository")),
+        *(pl.col(column).fill_null("") for column in ("task_class", "repository")),
         separator="\0",
     )
     units = (
@@ -274,20 +274,20 @@ def _look(
 def _rows(organization: str, tested: Iterable[_Tested], look: int, now: datetime) -> pl.DataFrame:
     """Return OUTCOME_PREDICTIONS of an organization at a look."""
     rows, found = list[dict[str, Any]](), list[Prediction]()
-    for place, each in enumerate(tested):
-        if not each.facts["with_outcome"] or not each.is_known:
+    for place, test in enumerate(tested):
+        if not test.facts["with_outcome"] or not test.is_known:
             continue
-        by_name = dict(zip(each.names, predictions(each.units, each.scores), strict=True))
+        by_name = dict(zip(test.names, predictions(test.units, test.scores), strict=True))
         for name, one in by_name.items():
             is_main = place == 0 and name in MAIN_SCORES
-            family = AGREEMENT if each.rule.is_inside else PRIMARY if is_main else OTHER
+            family = AGREEMENT if test.rule.is_inside else PRIMARY if is_main else OTHER
             gain = difference(one, by_name[BASIS]) or UNKNOWN
             gains = {"gain": gain.value, "gain_low": gain.low, "gain_high": gain.high}
-            names = {"score": name, "outcome": each.rule.kind, "family": family}
-            rows.append({**names, **each.facts, **gains})
+            names = {"score": name, "outcome": test.rule.kind, "family": family}
+            rows.append({**names, **test.facts, **gains})
             found.append(one)
     families = [row["family"] for row in rows]
-    places = [place for place, each in enumerate(families) if each != AGREEMENT]
+    places = [place for place, tested_family in enumerate(families) if tested_family != AGREEMENT]
     given = verdicts(
         [found[place] for place in places], [families[place] == PRIMARY for place in places], look
     )

@@ -51,7 +51,10 @@ def evaluations_sensor(stores: dg.ResourceParam[Stores]) -> dg.SkipReason:
         sent = send_evaluations(stores, lambda: datetime.now(UTC), seconds=_SEND_SECONDS)
     except LockTimeoutError as error:
         return dg.SkipReason(f"{error}")
-    texts = [f"{each.receiver}: {each.problem or f'{each.sessions} sessions'}" for each in sent]
+    texts = [
+        f"{sending.receiver}: {sending.problem or f'{sending.sessions} sessions'}"
+        for sending in sent
+    ]
     return dg.SkipReason(", ".join(texts) or "no receiver of evaluations is set")
 
 

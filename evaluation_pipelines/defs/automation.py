@@ -112,7 +112,7 @@ EVERY_5_SECONDS, EVERY_10_SECONDS = 4, 9
 """Intervals of sensors. The daemon looks every five seconds which are due: after 4.9 seconds it
 would find one of 5 not due yet, and look again after ten."""
 
-FIRST, SECOND, LAST = ({"dagster/priority": each} for each in ("-1", "-2", "-3"))
+FIRST, SECOND, LAST = ({"dagster/priority": priority} for priority in ("-1", "-2", "-3"))
 """Tags of runs that no person has started, who have 0 and go first. Telemetry leaves the queue
 before what analysts see of it and the books, these before all others, which get a slot between two
 of them: each kind has one run at a time, which is requested seconds after the one before has ended.
@@ -230,7 +230,7 @@ class LatestVersions:
             dates = self._unknown(known)
             storage, tag = self.instance.event_log_storage, DATA_VERSION_TAG
             tags = storage.get_latest_tags_by_partition(dg.AssetKey(asset), _KIND, [tag], dates)
-            known |= {each: tags.get(each, {}).get(tag, "") for each in dates}
+            known |= {partition: tags.get(partition, {}).get(tag, "") for partition in dates}
         return known[day]
 
     def _event(self, asset: str, day: str) -> str:
@@ -238,7 +238,9 @@ class LatestVersions:
         if day not in known:
             dates, storage = self._unknown(known), self.instance.event_log_storage
             events = storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), _KIND, {*dates})
-            known |= {each: str(events.get(each, NULL_EVENT_POINTER)) for each in dates}
+            known |= {
+                partition: str(events.get(partition, NULL_EVENT_POINTER)) for partition in dates
+            }
         return known[day]
 
     def _unknown(self, known: Mapping[str, str]) -> list[str]:

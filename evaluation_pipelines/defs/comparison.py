@@ -268,7 +268,7 @@ _CHECKED = {"no_model_got_worse": MODEL_REGRESSIONS.name}
 
 
 @dg.multi_asset(
-    specs=[_spec(each, "comparison", SESSION_EVALUATIONS) for each in TABLES],
+    specs=[_spec(of_table, "comparison", SESSION_EVALUATIONS) for of_table in TABLES],
     check_specs=[
         dg.AssetCheckSpec(
             check.__name__,
@@ -394,7 +394,7 @@ def evaluation_books(
 
     report_unbuilt(context, stores, _BOOKS, requested - landed)
     outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
-    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    failed = [result for result in outcome if isinstance(result, DateFailed)]
     for date_failed in failed:
         checks.add_failed(date_failed)
         _observe(context, date_failed)
@@ -402,7 +402,7 @@ def evaluation_books(
         raise_alert(stores, alert, now, context.log)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        reasons = "; ".join(f"{each.session_date}: {each.error}" for each in failed)
+        reasons = "; ".join(f"{failure.session_date}: {failure.error}" for failure in failed)
         raise dg.Failure(reasons, allow_retries=False)
     yield from logged_outputs(context, [EVALUATION_BOOKS.name])
 

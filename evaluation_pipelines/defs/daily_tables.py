@@ -301,7 +301,7 @@ def daily_tables(
     for tables, of_tables in _plan(stores, tuple(_DAILY) if nightly else selected, days):
         job = Build(stores, tables, report, only_due=only_due)
         outcome += job.run(of_tables, LoggedProgress(context.log))
-    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    failed = [result for result in outcome if isinstance(result, DateFailed)]
     for shown in chain.from_iterable(_at_selected(date_failed, selected) for date_failed in failed):
         checks.add_failed(shown)
     report_checks(context.instance, stores)
@@ -361,7 +361,7 @@ def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed
     if failed.table in selected:
         return [failed]
     error = f"{failed.table}: {failed.error}"
-    return [replace(failed, table=each, error=error, broken=None) for each in selected]
+    return [replace(failed, table=table, error=error, broken=None) for table in selected]
 
 
 def _failure_text(failed: Sequence[DateFailed], dates: int) -> str:

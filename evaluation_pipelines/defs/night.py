@@ -99,8 +99,8 @@ def retention(
 ) -> dg.MaterializeResult[None]:
     """What has expired by the EVAL_KEEP_ settings is deleted; nothing unless they are set."""
     result = Expire(stores, clock=lambda: datetime.now(UTC)).run()
-    for each in result.busy:
-        context.log.warning("not yet: %s", each)
+    for message in result.busy:
+        context.log.warning("not yet: %s", message)
     return dg.MaterializeResult(metadata=_metadata(result))
 
 

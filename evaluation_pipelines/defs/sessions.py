@@ -65,8 +65,8 @@ def commit_outcomes(
 ) -> dg.MaterializeResult[None]:
     """Ask EVAL_GIT_REPOSITORIES which commits were merged or reverted, and count living lines."""
     report = read_git(stores, datetime.now(UTC))
-    for each in report.refused:
-        context.log.warning("%s", each)
+    for message in report.refused:
+        context.log.warning("%s", message)
     return dg.MaterializeResult(
         metadata={
             "commits": report.asked,

@@ -136,8 +136,8 @@ class SessionFigures:
 def count_calls(transcript: str) -> SessionFigures:
     """Count the tool calls of a transcript as the judge is shown it."""
     found = [
-        (each["tool"], each["outcome"], (each["parameters"] or "").replace(each["seal"], ""))
-        for each in _CALL.finditer(transcript)
+        (call["tool"], call["outcome"], (call["parameters"] or "").replace(call["seal"], ""))
+        for call in _CALL.finditer(transcript)
     ]
     same = Counter((tool, parameters) for tool, _, parameters in found if parameters)
     outcomes = [outcome for _, outcome, _ in found]
@@ -162,7 +162,7 @@ def answer(messages: Sequence[Mapping[str, str]]) -> str:
         return _missing_tools(session)
     if session.kind == _WITHOUT_VERDICT:
         return "Decent work on the whole; I would rather not put a number on it."
-    criteria = {each["name"]: int(each["points"]) for each in _FORM_LINE.finditer(form)}
+    criteria = {line["name"]: int(line["points"]) for line in _FORM_LINE.finditer(form)}
     return _judgment(session, criteria, 0.9 if _OF_INCIDENTS in asked[0] else 1.0)
 
 
@@ -251,7 +251,7 @@ def _lacking(session: SessionFigures) -> dict[str, str]:
 def wire(body: Mapping[str, Any]) -> bytes:
     """Answer a request for a chat completion."""
     text = answer(body["messages"])
-    sent = sum(len(each["content"]) for each in body["messages"])
+    sent = sum(len(one_message["content"]) for one_message in body["messages"])
     message = {"role": "assistant", "content": text}
     completion = {
         "object": "chat.completion",

@@ -214,7 +214,7 @@ def _answer(version: str, function: bytes, shared: bytes, request: bytes) -> tup
         return False, refused
     try:
         # All of it was sent by a driver of this cluster, which may run any program here.
-        work, *given = (pickle.loads(each) for each in (function, shared, request))  # noqa: S301
+        work, *given = (pickle.loads(pickled) for pickled in (function, shared, request))  # noqa: S301
         return True, work(*given)
     except Exception as error:  # noqa: BLE001 - raised again where the result is used
         return False, error

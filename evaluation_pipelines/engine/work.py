@@ -174,7 +174,7 @@ class _Flight(Generic[Request, Result]):
             if replace is None:
                 raise
             replace(request)
-            self._begun = deque((each, self._begin(each)) for each, _ in self._begun)
+            self._begun = deque((task, self._begin(task)) for task, _ in self._begun)
             return self.take(replace, watch)
         self._begun.popleft()
         self._taken += 1

@@ -356,7 +356,7 @@ def hashes_of(
         for organization, session in selection.sessions.iter_rows()
         for hashed in forgotten.hashes_of_session(organization, session)
     }
-    hashes |= {forgotten.hash_of_id(each): now for each in selection.ids}
+    hashes |= {forgotten.hash_of_id(one_id): now for one_id in selection.ids}
     if selection.subject.kind == "organization":
         hashes[forgotten.hash_of("organization", selection.subject.value)] = now
     return hashes

@@ -81,9 +81,9 @@ _REQUESTED_BY = "score_triggered_by"
 
 
 _TABLES = {
-    each.name: each
-    for each in TABLES
-    if each is QUARANTINE or not each.schema.keys().isdisjoint(_SESSION[1:])
+    candidate.name: candidate
+    for candidate in TABLES
+    if candidate is QUARANTINE or not candidate.schema.keys().isdisjoint(_SESSION[1:])
 }
 """Tables with rows of sessions or lines; tables over many sessions are made again."""
 
@@ -195,7 +195,7 @@ def _delete_orphans(context: ErasureContext, table: Table) -> None:
     listed = [file.path for file in store.list(f"{table.name}/")]
     with reading(context.stores.ledger.engine) as connection:
         known = set(connection.scalars(sa.select(_PART.path).where(_PART.table_name == table.name)))
-    for path in (each for each in listed if each not in known):
+    for path in (part_id for part_id in listed if part_id not in known):
         with ExitStack() as locks:
             named = re.search(r"session_date=([\d-]+)/", path)
             day = date.fromisoformat(named[1]) if named else None

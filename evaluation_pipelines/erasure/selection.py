@@ -81,17 +81,19 @@ def select(stores: Stores, subject: Subject) -> Selection:
     identities = IdentityStore(stores.ledger).current()
     seen = pl.concat([_landed(stores), _indexed(stores), _without_events(stores)]).unique()
     known_as = list(_stored_as(stores, _Known(subject, seen, identities)))
-    sessions = [sessions_of(each.seen, each.subject, each.identities) for each in known_as]
+    sessions = [sessions_of(person.seen, person.subject, person.identities) for person in known_as]
     if subject.kind == "person":
         known = seen.select(SESSIONS.names()).unique()
-        sessions += [with_nameless(_of_windows(stores, each.subject), known) for each in known_as]
+        sessions += [
+            with_nameless(_of_windows(stores, person.subject), known) for person in known_as
+        ]
     subagents = _subagents(stores)
     return Selection(
         subject,
         with_subagents(pl.concat(sessions), subagents).sort(SESSIONS.names()),
-        frozenset().union(*(ids_of(each.subject, each.identities) for each in known_as)),
-        any(_is_registered(each.subject, each.identities) for each in known_as),
-        tuple(sorted({person for each in known_as for person in _people_of(each)})),
+        frozenset().union(*(ids_of(person.subject, person.identities) for person in known_as)),
+        any(_is_registered(person.subject, person.identities) for person in known_as),
+        tuple(sorted({person for row in known_as for person in _people_of(row)})),
         subagents.select(SESSIONS.names()),
     )
 

@@ -185,7 +185,7 @@ class Outbox:
                     }
                     update = sa.update(EVALUATION_OUTBOX).where(is_it)
                     connection.execute(update.values(marks=json.dumps(marks)))
-            days = {each.session_date for each in passed}
+            days = {entry.session_date for entry in passed}
             connection.execute(sa.delete(EVALUATION_DATES).where(_DATE.session_date.in_(days)))
 
     def after(self, position: int, limit: int, organization: str | None = None) -> list[Change]:

@@ -68,7 +68,7 @@ def send_evaluations(
     with held(stores.ledger, SEND) as hold:
         note_changes(stores, clock(), seconds, stores.settings.lock_timeout_seconds)
         sending = (_Sending(stores, receiver, hold, clock) for receiver in found)
-        return [each.run(until, at_once=at_once) for each in sending]
+        return [receiver.run(until, at_once=at_once) for receiver in sending]
 
 
 def retry_refused(stores: Stores, clock: Callable[[], datetime]) -> tuple[int, int]:

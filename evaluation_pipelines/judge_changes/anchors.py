@@ -228,7 +228,7 @@ def has_scored(ledger: Ledger, judge: Judge) -> bool:
 
 def _is_by(judge: Judge) -> list[sa.ColumnElement[bool]]:
     pairs = zip(JUDGE, astuple(judge), strict=True)
-    return [ANCHOR_SCORES.c[name] == each for name, each in pairs]
+    return [ANCHOR_SCORES.c[name] == value for name, value in pairs]
 
 
 def _said(connection: sa.Connection, judge: Judge) -> pl.DataFrame:
@@ -313,7 +313,7 @@ def _why_replaced(
     reasons = dict[WindowKey, str]()
     for row in anchors.filter(~IS_SCORED).iter_rows(named=True):
         key = row["organization_id"], row["session_key"]
-        failures = [row[f"{each}_failure"] for each in judged]
+        failures = [row[f"{judge}_failure"] for judge in judged]
         failed = next((failure for failure in failures if failure is not None), None)
         reason = _why_gone(windows.get(key), row["content_hash"])
         if reason is None and failed is not None:

@@ -100,7 +100,7 @@ class AnchorRun:
         stores, report = self.stores, self._report
         plans = {side: anchor_plan(stores, judge) for side, judge in self.change.judges.items()}
         limits = judge_budget_limits(stores.settings)
-        amounts = [each for each in (limits.max_run_usd, self.max_cost_usd) if each is not None]
+        amounts = [limit for limit in (limits.max_run_usd, self.max_cost_usd) if limit is not None]
         money = min(amounts, default=None)
         budget = Budget(replace(limits, max_sessions=None, max_run_usd=money))
 
@@ -235,4 +235,4 @@ def _call_usage(scores: pl.DataFrame) -> Usage | None:
         return None
     calls = sum(len(json.loads(total)) + 1 for total in known["sample_totals"])
     sums = known.select(pl.col(_TOKENS).sum()).row(0)
-    return Usage(*(round(each / calls) for each in sums))
+    return Usage(*(round(total / calls) for total in sums))

@@ -119,7 +119,7 @@ class DueSessions:
     def without_requests(self) -> "DueSessions":
         """Return the selection without what people ask for, which every judge serves first."""
         own = [candidate for candidate in self.candidates if not candidate.is_request]
-        discarded = [each for each in self.discarded if not each[0].is_request]
+        discarded = [score for score in self.discarded if not score[0].is_request]
         return replace(self, candidates=own, discarded=discarded)
 
 
@@ -167,7 +167,7 @@ def find_due(
     """
     found = DueSessions()
     read, cards = _read_sessions(stores, days, as_of, found)
-    windows = {window_key(each): each for each in read}
+    windows = {window_key(row): row for row in read}
     past = ScoreStore(stores.ledger).past(days)
     planned = plans.for_windows(windows.values(), cards)
     faults = plans.faults_of(windows.values(), cards)

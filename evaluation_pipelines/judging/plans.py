@@ -116,7 +116,9 @@ class Plans:
         profile, or for one of ``faults_of``.
         """
         found = self._places(windows, cards)
-        return {key: None if each is None else self.by_version.get(each) for key, each in found}
+        return {
+            key: None if version is None else self.by_version.get(version) for key, version in found
+        }
 
     def faults_of(self, windows: Collection[Window], cards: pl.DataFrame) -> dict[WindowKey, str]:
         """Return why sessions cannot be judged though a profile matches, by window key."""

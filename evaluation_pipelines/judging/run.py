@@ -324,7 +324,7 @@ class JudgeRun:
         found = find_due(self.stores, self.plans, days, self.clock(), self.request.extra)
         found = self._without_judged(found.without_requests())
         if self.request.only_continue:
-            begun = [each for each in found.candidates if each.unfinished is not None]
+            begun = [due for due in found.candidates if due.unfinished is not None]
             found = replace(found, candidates=begun)
         why_off = settings.why_no_automatic_judging if self.request.is_automatic else None
         if why_off is not None:
@@ -420,7 +420,7 @@ class JudgeRun:
 
 
 def _tighter(one: _Number | None, other: _Number | None) -> _Number | None:
-    given = [each for each in (one, other) if each is not None]
+    given = [result for result in (one, other) if result is not None]
     return min(given, default=None)
 
 

@@ -184,7 +184,7 @@ def _answer(
     """Answer by the status table, and create the scoring if it says so."""
     store, endpoint = ScoreStore(stores.ledger), endpoint_of(stores.settings)
     scores = store.by_session(window.organization_id, window.session_key)
-    of_profile = [each for each in scores if each.judge_profile_id == plan.setup.profile_id]
+    of_profile = [one for one in scores if one.judge_profile_id == plan.setup.profile_id]
     existing = _newest(of_profile, window, plan)
     answer = answer_request(
         None if existing is None else existing.status,
@@ -367,22 +367,24 @@ class RequestLane:
     def _find(self) -> list[Candidate]:
         """Return the requests to begin with now, oldest first."""
         now, store = self.context.clock(), self.context.ledger.store
-        left = {each for each, until_us in self._left_until_us.items() if to_us(now) < until_us}
+        left = {
+            score_id for score_id, until_us in self._left_until_us.items() if to_us(now) < until_us
+        }
         known = self._busy | left
         asked = [request for request in store.requests(now) if request.score_id not in known]
         if not asked or len(self._busy) >= self.most:
             return []
         days = sorted({score.session_date for score in asked})
         found = find_due(self.stores, self.plans, days, now, NIGHTLY)
-        candidates = {each.score_id(): each for each in found.candidates if each.is_request}
+        candidates = {due.score_id(): due for due in found.candidates if due.is_request}
         reasons = {score.score_id: why for score, why in (*found.discarded, *found.of_others)}
         address, ours = endpoint_of(self.stores.settings), list[Candidate]()
-        for each in asked:
-            candidate = candidates.get(each.score_id)
-            if candidate is not None and each.endpoint in {None, address}:
+        for wanted in asked:
+            candidate = candidates.get(wanted.score_id)
+            if candidate is not None and wanted.endpoint in {None, address}:
                 ours.append(candidate)
             else:
-                self._leave_to_others(each, reasons.get(each.score_id), address)
+                self._leave_to_others(wanted, reasons.get(wanted.score_id), address)
         return ours[: self.most - len(self._busy)]
 
     def _leave_to_others(self, score: Score, why_not: str | None, address: str | None) -> None:

@@ -141,7 +141,7 @@ def write_missing_tools(stores: Stores, period: Period) -> MissingToolCounts:
         LakeError: A file cannot be read or written.
     """
     before = Period(period.start - (period.end - period.start), period.start)
-    present, past = (missing_tools(stores, each) for each in (period, before))
+    present, past = (missing_tools(stores, span) for span in (period, before))
     rows = pl.concat([past.tools, present.tools]).sort(MISSING_TOOLS.order)
     stores.lake.write_whole(rows, MISSING_TOOLS)
     return present

@@ -191,7 +191,7 @@ def _split(
             return {}
     # One of the dates is at fault: each alone.
     alone = [_split({day: rows}, windows, unreadable) for day, rows in events.items()]
-    return {key: rows for each in alone for key, rows in each.items()}
+    return {key: rows for by_session in alone for key, rows in by_session.items()}
 
 
 async def _prepare_in_thread(

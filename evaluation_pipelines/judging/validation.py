@@ -72,7 +72,7 @@ class _Step(_Entry):
 
     @model_validator(mode="after")
     def _is_one_step(self) -> "_Step":
-        given = [each for each in (self.tool, self.reply, self.prompt) if each is not None]
+        given = [text for text in (self.tool, self.reply, self.prompt) if text is not None]
         if len(given) != 1:
             raise ValueError("a step has one of tool, reply and prompt")
         return self
@@ -108,7 +108,7 @@ def load_labelled(folder: Path | None) -> list[LabelledSession]:
     """
     folders = [SHIPPED_SESSIONS] + ([] if folder is None else [folder])
     sessions: list[LabelledSession] = []
-    for path in (path for each in folders for path in _files(each)):
+    for path in (path for place in folders for path in _files(place)):
         loaded = _load(path)
         if any(session.task == loaded[0].task for session in sessions):
             raise LabelledSessionsError(f"{path}: another file has the id {loaded[0].task} already")
@@ -222,7 +222,7 @@ def validate(
         raise JudgeNotReadyError(why_not)
     now, run_id, ledger = utc_now(), str(uuid4()), stores.ledger
     limits = judge_budget_limits(stores.settings)
-    amounts = [each for each in (limits.max_run_usd, max_cost_usd) if each is not None]
+    amounts = [limit for limit in (limits.max_run_usd, max_cost_usd) if limit is not None]
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
     by_name = {session.name: session for session in sessions}
@@ -269,7 +269,7 @@ def _judged(
     query = sa.select(ANCHOR_SCORES).where(ANCHOR_SCORES.c.organization_id == run_id)
     with reading(ledger.engine) as connection:
         scores = [score_of(row) for row in connection.execute(query).mappings()]
-    by_name = {each.session_key: each for each in scores}
+    by_name = {one.session_key: one for one in scores}
     rows = [
         _row(session, score, report.unanswered.get(score.score_id))
         for session in sessions
@@ -289,7 +289,9 @@ def _row(session: LabelledSession, score: Score, unanswered: str | None) -> dict
         "total": score.total_score,
         "tags": score.failure_tags,
         "problem": unanswered if score.is_open else score.error_message,
-        "input_tokens": None if has_replies and None in read else sum(each or 0 for each in read),
+        "input_tokens": None
+        if has_replies and None in read
+        else sum(tokens or 0 for tokens in read),
         "output_tokens": score.output_tokens if has_replies else 0,
         "cost_usd": score.judge_cost_usd if has_replies else 0.0,
         "seconds": (score.latency_ms or 0.0) / 1000,
@@ -317,10 +319,10 @@ def ended_runs(ledger: Ledger) -> list[ValidationRun]:
         rows = connection.execute(query).mappings().all()
     return [
         ValidationRun(
-            **{name: each[name] for name in _KEPT},
-            sessions=pl.DataFrame(each["sessions"], JUDGED_SESSIONS, orient="row"),
+            **{name: record[name] for name in _KEPT},
+            sessions=pl.DataFrame(record["sessions"], JUDGED_SESSIONS, orient="row"),
         )
-        for each in rows
+        for record in rows
     ]
 
 

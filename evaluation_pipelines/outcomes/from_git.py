@@ -221,9 +221,9 @@ def _inferred(
     """Return commits of sessions without any, by author, time and branch, if only one remains."""
     has_all = pl.all_horizontal(pl.col("repository", "branch", "user_email").is_not_null())
     names = [
-        each
-        for each in sessions["repository"].drop_nulls().unique()
-        if short_name(each) in repository.names
+        name
+        for name in sessions["repository"].drop_nulls().unique()
+        if short_name(name) in repository.names
     ]
     is_here = pl.col("repository").is_in(names)
     asked = sessions.join(commits, on=SESSION_KEY, how="anti").filter(has_all, is_here)

@@ -127,7 +127,7 @@ class Repository:
             return head
         roots = ("refs/remotes/origin/", "refs/heads/")
         for root in roots if self._git("remote").strip() else roots[1:]:
-            found = [each for each in ("main", "master") if self._has(f"{root}{each}")]
+            found = [branch for branch in ("main", "master") if self._has(f"{root}{branch}")]
             if len(found) == 1:
                 return root + found[0]
         raise GitError(
@@ -160,10 +160,10 @@ class Repository:
     def find(self, commit_ids: Collection[str]) -> dict[str, str]:
         """Return the full id of each commit in the repository, without ambiguous ones."""
         asked = sorted(commit_ids)
-        given = "".join(f"{each}^{{commit}}\n" for each in asked)
+        given = "".join(f"{commit}^{{commit}}\n" for commit in asked)
         answers = self._git("cat-file", "--batch-check=%(objectname) %(objecttype)", given=given)
         found = zip(asked, answers.splitlines(), strict=True)
-        return {each: answer.split()[0] for each, answer in found if answer.endswith(" commit")}
+        return {commit: answer.split()[0] for commit, answer in found if answer.endswith(" commit")}
 
     def authored(self, branch: str, since: datetime) -> list[FoundCommit]:
         """Return the commits of a branch since a time with their authors, if there is one."""

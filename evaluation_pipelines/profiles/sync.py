@@ -96,8 +96,8 @@ def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
             for _, value in node.value:
                 yield from _repeated_keys(value)
         case yaml.SequenceNode():
-            for each in node.value:
-                yield from _repeated_keys(each)
+            for child in node.value:
+                yield from _repeated_keys(child)
 
 
 def keep_profile(folder: Path, profile: JudgeProfile, source: Path) -> Path:

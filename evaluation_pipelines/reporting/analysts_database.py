@@ -158,9 +158,9 @@ def _build(
             _describe(database, table.name, comment, [*table.columns, *more], is_view=is_view)
             if not is_view:
                 rows[table.name] = database.table(table.name).shape[0]
-        for each in derived:
-            database.execute(f"create view {each.name} as {each.query}")
-            _describe(database, each.name, each.description, each.columns, is_view=True)
+        for view in derived:
+            database.execute(f"create view {view.name} as {view.query}")
+            _describe(database, view.name, view.description, view.columns, is_view=True)
         _mark(database, now)
     return rows
 
@@ -251,7 +251,7 @@ def _sql_type(dtype: pl.DataType) -> str:
     if isinstance(dtype, pl.Datetime):
         return "timestamptz"
     if isinstance(dtype, pl.Struct):
-        fields = (f'"{each.name}" {_sql_type(_instance(each.dtype))}' for each in dtype.fields)
+        fields = (f'"{inner.name}" {_sql_type(_instance(inner.dtype))}' for inner in dtype.fields)
         return f"struct({', '.join(fields)})"
     if isinstance(dtype, pl.List):
         return f"{_sql_type(_instance(dtype.inner))}[]"

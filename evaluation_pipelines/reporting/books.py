@@ -223,7 +223,7 @@ def _bookings(
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
-    by_key = {window_key(each): each for each in windows}
+    by_key = {window_key(of_window): of_window for of_window in windows}
     found = []
     of_booking = ("profile_id", "profile_version", "card_id", "reason", "excluded_by")
     for row in evaluations.select(*SESSION_KEY, *of_booking).iter_rows(named=True):

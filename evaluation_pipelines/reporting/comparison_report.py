@@ -47,7 +47,7 @@ def list_reports(files: Store) -> list[str]:
         OSError: They cannot be listed.
     """
     found = (file.path for file in files.list(""))
-    return [each for each in found if "/" not in each and each.endswith((".html", ".md"))]
+    return [name for name in found if "/" not in name and name.endswith((".html", ".md"))]
 
 
 NAME = "model_comparison"

@@ -48,7 +48,7 @@ def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
     """Return printable text on one line, cut at ``longest`` characters; it is not escaped."""
     text = str(value)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _file(suffix: str) -> str:

@@ -332,11 +332,11 @@ def session_timeline(
         return None
     texts = shown_texts(stores.settings.judge_redact_personal)
     numbered = list(enumerate(session_steps(found.events.select(STEP_COLUMNS).to_dicts()), 1))
-    wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
+    wanted = [step for step in numbered if kinds is None or step[1].kind in kinds]
     shown = wanted[places]
-    first = next((each for each in numbered if each[1].kind == "prompt"), None)
+    first = next((step for step in numbered if step[1].kind == "prompt"), None)
     return Timeline(
-        tuple(_shown(*each, texts) for each in shown),
+        tuple(_shown(*step, texts) for step in shown),
         len(wanted),
         None if first is None else _shown(*first, texts),
         found.note,
@@ -446,7 +446,7 @@ def _weakest_dimensions(view: SessionView) -> str:
 
 def _weakest(what: str, known: Sequence[tuple[float, str]], most: int) -> str:
     """Return the lowest of some scores, each with its name; full ones are not low."""
-    below = sorted(each for each in known if each[0] < most)[:_MOST_NAMED]
+    below = sorted(number for number in known if number[0] < most)[:_MOST_NAMED]
     if not below:
         return f" All {what}: {most} of {most}." if known else ""
     named = ", ".join(f"{name.lower()} {points(value)}" for value, name in below)

@@ -209,7 +209,7 @@ class _Tally:
 
     def columns(self) -> dict[str, Any]:
         """Return the counts as columns of EXTERNAL_SIGNALS."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {own_field.name: getattr(self, own_field.name) for own_field in fields(self)}
         del values["taken_back"]
         return values
 

@@ -70,8 +70,8 @@ def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, se
     identities = set(signals.filter(of_organization)["identity_id"]) - set(
         signals.filter(~of_organization)["identity_id"]
     )
-    evaluated = {each.rpartition("\0")[2] for each in gone["e"]}
-    sessions = gone["s"] | {each for each in evaluated if _is_uuid(each)}
+    evaluated = {key.rpartition("\0")[2] for key in gone["e"]}
+    sessions = gone["s"] | {text for text in evaluated if _is_uuid(text)}
     return {
         REPUTATION_EVENTS.name: gone["s"],
         AGENT_EVALUATIONS.name: gone["e"],
@@ -229,8 +229,8 @@ def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield as many ids at a time as a parameter can hold."""
     start, size = 0, 0
-    for end, each in enumerate(ids):
-        cost = len(each.encode()) + 3 * sum(not letter.isalnum() for letter in each) + 3
+    for end, one_id in enumerate(ids):
+        cost = len(one_id.encode()) + 3 * sum(not letter.isalnum() for letter in one_id) + 3
         if size + cost > _PARAMETER_BYTES:
             yield ids[start:end]
             start, size = end, 0

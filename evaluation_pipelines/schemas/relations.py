@@ -159,7 +159,7 @@ EVALUATION_EVENTS = Table(
     columns=columns(
         ("event_id", pl.String, "UUID of session, name and position: the same when sent again"),
         ("position", pl.Int64, "grows: the greatest of a session and name counts"),
-        *(each for each in WINDOW if each[0] != "masque"),
+        *(column for column in WINDOW if column[0] != "masque"),
         ("session_date", pl.Date, "partition of the session"),
         ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         (

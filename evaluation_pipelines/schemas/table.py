@@ -191,7 +191,7 @@ def examples_of(rows: pl.DataFrame) -> tuple[str, ...]:
     if rows.is_empty():
         return ()
     shown = (
-        ", ".join(each.hex() if isinstance(each, bytes) else str(each) for each in row)
+        ", ".join(value.hex() if isinstance(value, bytes) else str(value) for value in row)
         for row in rows.head(EXAMPLES).iter_rows()
     )
     return tuple(shown)

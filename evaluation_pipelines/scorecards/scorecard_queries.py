@@ -283,7 +283,7 @@ class SessionLookup:
         return Target(session, profile, automatic, is_best_match, until)
 
     def _automatic(self, session: SessionRow, assigned: Assigned) -> float | None:
-        content = (session[each] for each in CONTENT_KEY)
+        content = (session[column] for column in CONTENT_KEY)
         version = (assigned["profile_id"], assigned["profile_version"])
         return self.scores.get((*content, *version))
 
@@ -305,7 +305,7 @@ class SessionLookup:
         if profile_id is None:
             return counting
         named = of_profile[0]
-        automatic = [self._automatic(session, each) for each in (counting, named)]
+        automatic = [self._automatic(session, card) for card in (counting, named)]
         if automatic[0] is not None and automatic[1] is None:
             raise ProfileError(
                 f"{profile_id} has not scored {name.session}. Its score is that of "

@@ -128,7 +128,7 @@ def _correct(operation: dict[str, Any], *, needs_key: bool) -> None:
 
 def _otlp(path: str) -> dict[str, Any]:
     signal = path.rpartition("/")[2]
-    errors = {**{int(each): text["description"] for each, text in COMMON_ERRORS.items()}}
+    errors = {**{int(status): text["description"] for status, text in COMMON_ERRORS.items()}}
     errors |= _BODIES | _OTLP_ERRORS
     other = "x-ndjson" if signal == Signal.TRANSCRIPTS else "x-protobuf"
     bodies = {

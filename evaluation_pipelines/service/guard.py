@@ -167,7 +167,7 @@ class Guard:
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for each, value in scope["headers"] if each == name]
+    return [value.decode("latin-1") for header, value in scope["headers"] if header == name]
 
 
 def _refused(error: ServiceError, scope: Scope) -> Response:

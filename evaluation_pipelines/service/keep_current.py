@@ -130,12 +130,12 @@ class CurrentData:
         failed = [result for result in results if isinstance(result, DateFailed)]
         for date_failed in failed:
             LOG.warning("not built: %s", date_failed)
-        if any(each.parked for each in failed):
+        if any(failure.parked for failure in failed):
             check_items(self.stores, self.clock(), LOG)
         tried = {result.session_date for result in results}
         if others := set(dates) - tried:
             LOG.info("another process has built %s meanwhile", _shown(others))
-        if built := tried - {each.session_date for each in failed}:
+        if built := tried - {failure.session_date for failure in failed}:
             LOG.info("built %s in %.1f s", _shown(built), monotonic() - began)
         return True
 

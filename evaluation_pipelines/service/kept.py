@@ -219,10 +219,10 @@ def _keep(known: _Events, key: _Key, found: SessionEvents) -> None:
     """Keep the events of a session, and of those before it what there is room for."""
     known[key] = found
     room = _MOST_BYTES
-    for each in reversed(list(known)):
-        room -= int(known[each].events.estimated_size()) + _BYTES_EACH
+    for session in reversed(list(known)):
+        room -= int(known[session].events.estimated_size()) + _BYTES_EACH
         if room < 0:
-            del known[each]
+            del known[session]
 
 
 PATIENCE_S = 0.1

@@ -303,7 +303,11 @@ class Questions:
                 asker.caller, asker.stores.settings.people_view
             ):
                 raise UserError("Other people are not shown to this key (EVAL_PEOPLE_VIEW).")
-            ids = [each for each in rows["person_id"].unique() if each and is_person(each, who)]
+            ids = [
+                person_id
+                for person_id in rows["person_id"].unique()
+                if person_id and is_person(person_id, who)
+            ]
             rows = rows.filter(pl.col("person_id").is_in(ids))
         first = today - timedelta(days=_WEEK_DAYS - 1)
         week = asker.on(rows, first, _WEEK_DAYS)

@@ -338,13 +338,13 @@ def serve(
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
     ports = [port] if otlp_port is None else [port, otlp_port]
-    sockets = [_listen(host, each) for each in ports]
+    sockets = [_listen(host, each_port) for each_port in ports]
     named = f"[{host}]" if ":" in host else host
     if grpc_port is not None:
         _listen(host, grpc_port).close()  # for the error: that of the library has no advice
         ports.append(grpc_port)
-    for each in ports:
-        when_listening(f"http://{named}:{each}")
+    for one_port in ports:
+        when_listening(f"http://{named}:{one_port}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     log_rubric_faults(stores.settings)
     for fault in read_own_prices(stores.settings.prices_path).faults:

@@ -287,9 +287,9 @@ class ObjectStore:
         self.put(path, b"")
         probes = {file.path: file.changed_at for file in self.list(f"{_PROBES}/")}
         now = probes[path]
-        for each, changed_at in probes.items():
-            if each == path or changed_at < now - _PROBE_KEPT_S:
-                self.delete(each)
+        for probe, changed_at in probes.items():
+            if probe == path or changed_at < now - _PROBE_KEPT_S:
+                self.delete(probe)
         return now
 
     def delete_staged(self, before: datetime, grace: timedelta = timedelta()) -> bool:

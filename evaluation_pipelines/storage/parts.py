@@ -64,7 +64,7 @@ def bucket_of(session_id: str) -> int:
 def buckets_of(session_ids: pl.Series) -> pl.Series:
     """Return the bucket of each session id, as UInt8."""
     known = session_ids.unique()
-    numbers = pl.Series([bucket_of(each) for each in known], dtype=pl.UInt8)
+    numbers = pl.Series([bucket_of(part) for part in known], dtype=pl.UInt8)
     return session_ids.replace_strict(known, numbers, return_dtype=pl.UInt8).rename(BUCKET)
 
 

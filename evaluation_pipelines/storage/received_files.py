@@ -182,7 +182,12 @@ def received_folder(organization: str | None) -> str:
         return f"{RECEIVED}/{_NO_ORGANIZATION}"
     # A leading dot would hide the folder, an underscore could be mistaken for no organization.
     name = quote(organization, safe="").replace("~", "%7E")
-    name = "".join(f"%{ord(each):02X}" if each in "._" else each for each in name[:1]) + name[1:]
+    name = (
+        "".join(
+            f"%{ord(character):02X}" if character in "._" else character for character in name[:1]
+        )
+        + name[1:]
+    )
     if not name or len(name) > _MAX_NAME_BYTES:
         raise ValueError(f"the organization {organization!r} is too long for the name of a folder")
     return f"{RECEIVED}/{name}"

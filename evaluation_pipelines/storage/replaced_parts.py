@@ -39,7 +39,7 @@ from evaluation_pipelines.storage.stores import Stores
 
 _PART, _ORIGIN = PARTS.c, PART_ORIGINS.c
 
-TABLES_BY_NAME = {each.name: each for each in TABLES}
+TABLES_BY_NAME = {known_table.name: known_table for known_table in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def replace_parts(
         LockLostError: The lock is lost; nothing changed.
     """
     changes = [_staged(ledger, lake, part, rows) for part, rows in left]
-    ids = [each.old.part_id for each in changes]
+    ids = [replaced.old.part_id for replaced in changes]
     is_old = sa.and_(_PART.part_id.in_(ids), _PART.superseded_at.is_(None))
     is_done = False
     try:
@@ -191,12 +191,12 @@ def _groups(parts: Iterable[Part]) -> list[list[Part]]:
     group: list[Part] = []
     for part in parts:
         both = (*group, part)
-        is_large = sum(each.size_bytes for each in both) > _MERGED_BYTES
-        if group and (is_large or sum(each.row_count for each in both) > _MERGED_ROWS):
+        is_large = sum(side.size_bytes for side in both) > _MERGED_BYTES
+        if group and (is_large or sum(side.row_count for side in both) > _MERGED_ROWS):
             groups.append(group)
             group = []
         group.append(part)
-    return [each for each in (*groups, group) if len(each) > 1]
+    return [members for members in (*groups, group) if len(members) > 1]
 
 
 def _merge(
@@ -267,7 +267,7 @@ def find_damage(stores: Stores, *, verifies: bool = False) -> dict[str, str]:
         LakeError: A file cannot be read.
     """
     lake, found = stores.lake, dict[str, str]()
-    for table in (each for each in TABLES if each is not QUARANTINE):
+    for table in (candidate for candidate in TABLES if candidate is not QUARANTINE):
         parts = Manifest(stores.ledger).all_current(table.name)
         files = {file.path: file.changed_at for file in lake.store.list(f"{table.name}/")}
         for part in parts:

@@ -66,7 +66,7 @@ class ForgottenEvents:
         gone = events.filter(is_gone).select("organization_id", "session_id").unique()
         # Later records of them may name no organization.
         named = named_organizations(gone, by=("session_id",))
-        subagents = ((org, each) for org, _, each in subagents_of(events.filter(is_gone)))
+        subagents = ((org, session) for org, _, session in subagents_of(events.filter(is_gone)))
         nameless = ((NO_ORGANIZATION, session) for session in named["session_id"])
         hashes = frozenset(
             hashed

@@ -135,7 +135,7 @@ class Ingest:
     def _run(self, hold: Hold, progress: Progress, report: IngestReport) -> None:
         unread_files, skipped = find_unread_files(self.stores)
         report.skipped += skipped
-        unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
+        unread = sum(max(left.file.size_bytes - left.position, 0) for left in unread_files)
         progress.begin("reading telemetry", unread)
         settings = self.stores.settings
         chosen = open_engine(settings.engine, settings.ledger_url, settings.ingest_processes)

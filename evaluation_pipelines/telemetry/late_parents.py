@@ -220,20 +220,20 @@ def _starts_after(
     before = set[str]()
     for organization, own, root, session_id, day, time in rows:
         before.add(session_id)
-        for each in (own, root):
-            after[session_of(organization, each)] = (day, time)
+        for session in (own, root):
+            after[session_of(organization, session)] = (day, time)
         if (key := session_of(organization, root)) not in indexed:
             new[key] = SessionStart(organization, root, day, time)
     starts, emptied = list[SessionStart](), set[str]()
-    for each in known:
-        key = session_of(each.organization_id, each.session_id)
+    for session in known:
+        key = session_of(session.organization_id, session.session_id)
         if key in after:
             day, time = after[key]
-            starts.append(replace(each, session_date=day, first_event_time=time, unfiled=False))
-        elif each.session_id in before and each.parent_session_id is None:
-            emptied.add(each.session_id)
-        elif each.session_id in ids:
-            starts.append(replace(each, unfiled=False))
+            starts.append(replace(session, session_date=day, first_event_time=time, unfiled=False))
+        elif session.session_id in before and session.parent_session_id is None:
+            emptied.add(session.session_id)
+        elif session.session_id in ids:
+            starts.append(replace(session, unfiled=False))
     return [*new.values()], starts, emptied
 
 
@@ -258,7 +258,7 @@ def _move(
         plan.note(connection)
         touch(connection, dates, now)
 
-    left = (each for day in sorted(dates) for each in _left(stores, plan, day, moved))
+    left = (row for day in sorted(dates) for row in _left(stores, plan, day, moved))
     try:
         is_done = replace_parts(stores.ledger, stores.lake, holds[1], left, now, commit) is not None
     finally:

@@ -276,10 +276,10 @@ def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSessi
         found = file.head().session_id
         if found is not None and found.startswith(id_start):
             groups.setdefault(found, file.group)
-    for each, group in groups.items():
-        contents = _session(each, [file for file in files if file.group == group], settings)
+    for name, group in groups.items():
+        contents = _session(name, [file for file in files if file.group == group], settings)
         if contents:
-            return LocalSession(contents, [other for other in groups if other != each])
+            return LocalSession(contents, [other for other in groups if other != name])
     return None
 
 

@@ -206,7 +206,7 @@ def _texts(column: Any) -> list[str]:
     try:
         found: list[str] = as_bytes.cast("string").to_pylist()
     except ValueError:  # one of them is not UTF-8
-        return [each.decode(errors="replace") for each in as_bytes.to_pylist()]
+        return [value.decode(errors="replace") for value in as_bytes.to_pylist()]
     return found
 
 

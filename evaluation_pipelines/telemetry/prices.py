@@ -71,7 +71,7 @@ def _listed(served: Served, minute: int) -> Rates | None:
     if not context:
         return _rates(usual)
     # A model that is listed with another provider has the variants of that one.
-    is_its_own = any(model is each for each in provider.models)
+    is_its_own = any(model is listed for listed in provider.models)
     asked = model.get_prices(when, context) if is_its_own else usual
     # A tier that the table has no price for does not cost what the usual one costs.
     return None if asked == usual else _rates(asked)
@@ -102,7 +102,7 @@ def _rates(prices: Any) -> Rates | None:
     listed = vars(prices)
     if listed.get("input_mtok") is None:
         return None
-    starts = {tier.start for each in listed.values() for tier in getattr(each, "tiers", ())}
+    starts = {tier.start for price in listed.values() for tier in getattr(price, "tiers", ())}
     return Rates(
         _prices_above(0, listed),
         tuple((start, _prices_above(start + 1, listed)) for start in sorted(starts)),

@@ -60,8 +60,8 @@ _HAPPENED = {
     "reverted": pl.col("reverted"),
     "not_reverted": ~pl.col("reverted"),
     **{
-        f"tests_{each}": pl.col("tests_after_last_edit") == each
-        for each in ("passed", "failed", "none")
+        f"tests_{result}": pl.col("tests_after_last_edit") == result
+        for result in ("passed", "failed", "none")
     },
 }
 

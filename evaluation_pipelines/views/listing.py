@@ -55,7 +55,9 @@ class Listing:
     def newest_first(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return rows in the usual order."""
         return rows.sort(
-            *self._place, descending=[each in self.newest for each in self._place], nulls_last=True
+            *self._place,
+            descending=[value in self.newest for value in self._place],
+            nulls_last=True,
         )
 
     def in_order(self, rows: pl.DataFrame, order: str) -> pl.DataFrame:
@@ -129,7 +131,7 @@ class Listing:
         except (msgspec.DecodeError, binascii.Error, ValueError) as error:
             raise CursorError(_NO_CURSOR) from error
         are_texts = [self.table.schema[name] == pl.String for name in self._place]
-        if [isinstance(each, str) for each in place] != are_texts:
+        if [isinstance(value, str) for value in place] != are_texts:
             raise CursorError(_NO_CURSOR)
         return place
 

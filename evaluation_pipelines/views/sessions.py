@@ -140,12 +140,14 @@ _EXPLAINED = ("worst_criterion", "worst_100", "judge_tags", "disqualifier_trigge
 _RANK = "percentile_in_class"
 
 _STORED: Mapping[Table, Mapping[str, str]] = {
-    AGENT_SESSIONS: {each: each for each in AGENT_SESSIONS.schema if each not in _NESTED},
+    AGENT_SESSIONS: {column: column for column in AGENT_SESSIONS.schema if column not in _NESTED},
     SESSION_PERFORMANCE: {
-        each: each for each in SESSION_PERFORMANCE.schema if each not in AGENT_SESSIONS.schema
+        column: column
+        for column in SESSION_PERFORMANCE.schema
+        if column not in AGENT_SESSIONS.schema
     },
     SESSION_EVALUATIONS: {
-        **{each: each for each in EVALUATED},
+        **{column: column for column in EVALUATED},
         "reason": "unscored_reason",
         "judge_model": "automatic_judge_model",
         "judge_total": "judge_total",
@@ -229,7 +231,7 @@ def with_details(
     names = [name for name in names if name not in rows.columns or name in _OF_JUDGE]
     days = rows["session_date"].unique().sort().to_list()
     is_one = _is_one_of(rows)
-    if nested := [each for each in _NESTED if each in names]:
+    if nested := [column for column in _NESTED if column in names]:
         found = stores.lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, *nested], is_one)
         rows = rows.join(found, on=SESSION_KEY, how="left", maintain_order="left")
     if _RANK in names:
@@ -238,7 +240,7 @@ def with_details(
         ended = _ended(stores, now)
         ranks = ranked_performance(stores.lake, days, ended, is_one).select(*SESSION_KEY, _RANK)
         rows = rows.join(ranks, on=SESSION_KEY, how="left", maintain_order="left")
-    if any(each in names for each in _OF_JUDGE):
+    if any(column in names for column in _OF_JUDGE):
         rows = _judged(rows, _badges(_scorings(stores, rows, days), rows))
     if "why" in names:
         is_explained = set(_EXPLAINED).issubset(rows.columns)

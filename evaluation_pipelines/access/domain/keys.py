@@ -104,7 +104,7 @@ def narrowed(caller: Caller, grants: Sequence[Grant], groups: Collection[str]) -
 
     A grant takes away from the role and organizations of the caller's key, and adds nothing.
     """
-    grant = next((each for each in grants if each.group in groups), None)
+    grant = next((row for row in grants if row.group in groups), None)
     if grant is None or not caller.role.includes(grant.role):
         return None
     if grant.organization is None:

@@ -197,7 +197,7 @@ def _without_session(
         if traces <= _RARE * number:
             continue
         of_agent = scopes.filter(agent_id=agent)["scope"].sort()
-        lines = " or ".join(session_lines[each] for each in of_agent if each in session_lines)
+        lines = " or ".join(session_lines[kind] for kind in of_agent if kind in session_lines)
         switch = lines or "attribute gen_ai.conversation.id on its outermost span"
         lack = f"missing in {traces} of {number} sessions"
         gaps.append(Gap(f"session id of {agent}", "sessions of several prompts", switch, lack))

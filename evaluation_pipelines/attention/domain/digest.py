@@ -128,8 +128,8 @@ def shift(by: str, name: Sequence[str], found: BeforeAfter) -> Shift | None:
 def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
     """Return sentences of what got better and what got worse, the largest changes first."""
     furthest = sorted(found, key=lambda each: (-abs(each.change), each.by, each.name))
-    better = [f"{each}" for each in furthest if each.state == "better"][:_MOST]
-    return better, [f"{each}" for each in furthest if each.state == "worse"][:_MOST]
+    better = [f"{change}" for change in furthest if change.state == "better"][:_MOST]
+    return better, [f"{change}" for change in furthest if change.state == "worse"][:_MOST]
 
 
 def changed_verdicts(

@@ -185,9 +185,11 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
     """
     silent, damage = facts.silent, _damage_of(facts)
     return {
-        STALE: None if silent is None else {each[0]: _silent(facts, [each]) for each in silent},
-        PARKED: {f"{each[0]}": _parked([each]) for each in facts.parked},
-        DAMAGED: {each: _damaged(each) for each in damage},
+        STALE: None
+        if silent is None
+        else {holder[0]: _silent(facts, [holder]) for holder in silent},
+        PARKED: {f"{line[0]}": _parked([line]) for line in facts.parked},
+        DAMAGED: {path: _damaged(path) for path in damage},
         REGRESSION: None
         if facts.regressions is None
         else {
@@ -196,7 +198,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
         },
         RISE: None
         if facts.rises is None
-        else {_rise_cause(each): rise(each) for each in facts.rises},
+        else {_rise_cause(risen): rise(risen) for risen in facts.rises},
     }
 
 
@@ -241,7 +243,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
             seen += age(arrival.last_event, facts.now) or "now"
             seen += _off_list_price(examined.costs.get(arrival.program, CostCheck()))
             yield Item("arriving", "telemetry", State.OK, seen)
-    if gaps := [(each.program, gap) for each in examined.arrivals for gap in each.gaps]:
+    if gaps := [(program.program, gap) for program in examined.arrivals for gap in program.gaps]:
         parts = [
             Part(
                 f"{name}, {gap.what}", f"{gap.lack} (affects {gap.figures}). To send: {gap.switch}"
@@ -404,7 +406,7 @@ def _reported(facts: Facts, raised: RaisedAlert) -> Item:
     return Item(
         *(alert.kind, "alerts", State.WARNING, alert.title, remedy, command),
         *(_page_of(facts, raised), since),
-        tuple(Part("", each) for each in told),
+        tuple(Part("", message) for message in told),
     )
 
 

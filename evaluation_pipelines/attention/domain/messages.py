@@ -61,7 +61,7 @@ def sanitize(value: object, longest: int = _LONGEST) -> str:
 
     The result contains no mention, link or markup of a chat program.
     """
-    text = "".join(each if each.isprintable() else " " for each in str(value))
+    text = "".join(character if character.isprintable() else " " for character in str(value))
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
 
@@ -104,7 +104,7 @@ _REMEDIES = {
 
 def reported(kind: str, cause: object, reason: str) -> Alert:
     """Return the alert of a kind of _REPORTED: its words, with the reason first."""
-    title, remedy, command = (each.format(cause=cause) for each in _REPORTED[kind])
+    title, remedy, command = (line.format(cause=cause) for line in _REPORTED[kind])
     return Alert(kind, f"{cause}", title, f"{sanitize(reason)}\n{remedy} {command}")
 
 

@@ -89,7 +89,11 @@ def validate_judge(
             *([report["last"]] if report["last"] else []),
             *report["others"],
         ]
-        rows = [_facts(each) | figure for each in runs_shown for figure in each["figures"]]
+        rows = [
+            _facts(shown_run) | figure
+            for shown_run in runs_shown
+            for figure in shown_run["figures"]
+        ]
         write_output(rows_as_csv(rows))
     else:
         _print(report)
@@ -99,7 +103,7 @@ def validate_judge(
 
 
 def _facts(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in record.items() if not isinstance(each, list | dict)}
+    return {name: value for name, value in record.items() if not isinstance(value, list | dict)}
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -125,7 +129,7 @@ def _print(report: dict[str, Any]) -> None:
         f"replies, {used} tokens, {usd(report['cost_usd'])}"
     )
     if last is not None:
-        value, low, high = (signed(each) for each in report["change_of_totals"].values())
+        value, low, high = (signed(points) for points in report["change_of_totals"].values())
         print_line(f"Totals since the last run: {value} points ({interval(low, high)})")
     problems = Counter(
         (session["is_unreachable"], session["problem"])
@@ -144,7 +148,7 @@ def _print(report: dict[str, Any]) -> None:
             )
             for other in (report, *report["others"])
         ]
-        figures = [f"{each.replace('_', ' ')} #" for each in _COMPARED]
+        figures = [f"{column.replace('_', ' ')} #" for column in _COMPARED]
         headings = ("judge", "rubric", *figures, "cost #")
         print_table("\nThe same sessions by other judges", headings, shown, essential=4)
 

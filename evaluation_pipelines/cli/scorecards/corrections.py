@@ -103,7 +103,7 @@ def override_sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     if file is not None:
         given = (session, annotator, reason, score, profile, criterion, organization)
-        if confirm or any(each is not None for each in given):
+        if confirm or any(option is not None for option in given):
             raise typer.BadParameter("--import goes only with --skip-bad")
         _import_file(file, skip_bad=skip_bad)
         return

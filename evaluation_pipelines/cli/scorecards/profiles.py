@@ -83,10 +83,10 @@ def list_profiles(
         return
     versions = synced.registry.versions if every else synced.registry.newest()
     if form is OutputFormat.TABLE:
-        print_table("Judge profiles", _COLUMNS, [_cells(each, now) for each in versions], 4)
+        print_table("Judge profiles", _COLUMNS, [_cells(entry, now) for entry in versions], 4)
         print_line(f"add your profiles to {settings.profiles_dir}/*.yaml")
     else:
-        write_rows([_record(each, now) for each in versions], form)
+        write_rows([_record(entry, now) for entry in versions], form)
     for fault in synced.faults:
         print_error(f"warning: {fault}")
     for registered in synced.registry.newest():

@@ -238,10 +238,10 @@ def _list_events(
     elif form is OutputFormat.TABLE:
         waiting = waiting_of(stores)
         shown = [
-            without_scores(each)
-            if (each["organization_id"], each["session_key"]) in waiting
-            else each
-            for each in found
+            without_scores(card)
+            if (card["organization_id"], card["session_key"]) in waiting
+            else card
+            for card in found
         ]
         rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in shown]
         headings = [name.replace("_", " ") for name in _EVENT_COLUMNS]

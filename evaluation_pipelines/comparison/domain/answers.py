@@ -125,8 +125,8 @@ def label_answers(comparison: Comparison) -> Sequence[LabelAnswers]:
 def overview(comparison: Comparison) -> tuple[str, ...]:
     """Return how many sessions are ranked, why the rest is not, and how to read the report."""
     numbers = Counter[str]()
-    for each in coverage(comparison):
-        numbers[each["what"]] += each["sessions"]
+    for line in coverage(comparison):
+        numbers[line["what"]] += line["sessions"]
     if not numbers:
         return ()
     nouns, total = comparison.question.nouns, sum(numbers.values())
@@ -321,7 +321,7 @@ def _not_shown_better(first: list[Row], others: list[Row], finding: Finding) -> 
 
 
 def _behind(row: Row, first: list[Row], finding: Finding) -> str:
-    for against in (between(finding.sides, row, each) for each in first):
+    for against in (between(finding.sides, row, other) for other in first):
         if against.is_worse and None not in against.difference:
             return f"{against.name} {against.scores()}"
     return f"{name_of(row)} is worse than another {finding.nouns.model}"
@@ -403,7 +403,7 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], finding: Finding) -> tuple
     margin, best, takes = float(cheapest["margin"]), priced[0], _what_it_takes(cheapest, finding)
     nouns = finding.nouns
     if cheapest is best:
-        has_lowest = all(has_lower_bill(best, each) for each in costlier(best, priced))
+        has_lowest = all(has_lower_bill(best, peer) for peer in costlier(best, priced))
         least = f"costs least{'' if has_lowest else f' for a usual {nouns.session}'}"
         so_far = "costs nothing" if len(priced) == 1 else f"{least} and scores highest so far"
         return "inconclusive", (

@@ -83,8 +83,8 @@ def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> Row
     if found["correction_reason"] is not None:
         return found
     corrected, lowest, highest = (
-        _corrected(naive, audit, np.where(answered, audit.labels, each), scored)
-        for each in (np.nan, 0.0, 100.0)
+        _corrected(naive, audit, np.where(answered, audit.labels, missing), scored)
+        for missing in (np.nan, 0.0, 100.0)
     )
     return found | {
         **spread_out("corrected_score", corrected),

@@ -84,7 +84,7 @@ def before_after(runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]) -> Be
 
 def _compared(scored: pl.DataFrame, times: tuple[Days, Days]) -> BeforeAfter:
     # Runs that are scored in different ways are never compared, no more than those of other tasks.
-    names = (pl.col(each).cast(pl.String).fill_null("") for each in (*GROUP, "task_class"))
+    names = (pl.col(column).cast(pl.String).fill_null("") for column in (*GROUP, "task_class"))
     alike = numbered(scored.with_columns(task_class=pl.concat_str(*names, separator="\0")))
     on = pl.col("started_at").dt.date()
     sides = [alike.filter(on.is_between(*days)) for days in times]

@@ -48,7 +48,7 @@ def figures_lie_in_their_intervals(found: Comparison) -> CheckResult:
 def every_session_is_accounted_for(found: Comparison) -> CheckResult:
     """Runs, disqualified and unscored sessions add up to all sessions of the time range."""
     counted = int(found.models.select(pl.sum("runs") + pl.sum("disqualified")).item())
-    unscored = sum(each["sessions"] for each in coverage(found) if each["what"] == "no score")
+    unscored = sum(row["sessions"] for row in coverage(found) if row["what"] == "no score")
     return CheckResult(
         rule="every_session_is_accounted_for",
         table=MODEL_COMPARISON.name,

@@ -89,7 +89,7 @@ def read_plan(text: str) -> Plan:
     try:
         known = json.loads(text)
         starts_on, arms = date.fromisoformat(known["starts_on"]), tuple(known["arms"])
-        profiles = {name: tuple(each) for name, each in known.get("profiles", {}).items()}
+        profiles = {name: tuple(version) for name, version in known.get("profiles", {}).items()}
         plan = Plan(**(known | {"starts_on": starts_on, "arms": arms, "profiles": profiles}))
         bytes.fromhex(plan.key)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -81,8 +81,8 @@ class Metric:
 
 
 METRICS = {
-    each.name: each
-    for each in (
+    one.name: one
+    for one in (
         Metric("effective", ("profile_id", "profile_version", "effective_source")),
         Metric("composite"),
         Metric("judge", ("judge_total_model",)),
@@ -194,14 +194,14 @@ def gate(
         replace(_found(runs, metric, margin, level, tasks), unmeasured=_unmeasured(runs, metric))
         for metric, margin in metrics
     )
-    tests = holm([each.p_worse if each.reason is None else None for each in found])
+    tests = holm([result.p_worse if result.reason is None else None for result in found])
     results = tuple(
         PASSED
-        if each.passes
+        if measured.passes
         else WORSE
-        if test is not None and test.p < level and each.reason is None
+        if test is not None and test.p < level and measured.reason is None
         else UNDECIDED
-        for each, test in zip(found, tests, strict=True)
+        for measured, test in zip(found, tests, strict=True)
     )
     return Gate(found, results, look)
 
@@ -211,7 +211,7 @@ def _found(
 ) -> Found:
     alike = pl.concat_str(
         pl.lit(""),
-        *(pl.col(each).cast(pl.String).fill_null("") for each in metric.alike),
+        *(pl.col(column).cast(pl.String).fill_null("") for column in metric.alike),
         separator="\0",
     )
     measured = runs.with_columns(value=metric.value(), alike=alike).filter(
@@ -347,7 +347,7 @@ def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     parts = (pl.col("alike"), pl.col("task_class").fill_null("unknown"))
     alike = measured.with_columns(score="value", task_class=pl.concat_str(*parts, separator="\0"))
     sides = [numbered(alike).filter(model=side) for side in (HEAD, BASE)]
-    if missing := [each for each in (BASE, HEAD) if measured.filter(model=each).is_empty()]:
+    if missing := [arm for arm in (BASE, HEAD) if measured.filter(model=arm).is_empty()]:
         return replace(empty, reason=f"no measured runs of {listed(missing)}")
     arms = arms_of(sides)
     head, base = arms.sides
@@ -390,19 +390,19 @@ def _of_outcomes(measured: pl.DataFrame, empty: Found, level: float) -> Found:
 def sentences(found: Gate) -> list[str]:
     """Return what a result means: of each metric, then of the whole gate."""
     said = []
-    for each, result in zip(found.found, found.results, strict=True):
-        name = each.metric.name
-        if each.reason is not None:
-            said.append(f"{name}: {each.reason}.")
-        elif result == PASSED and each.high is not None and each.high < 0:
+    for measured, result in zip(found.found, found.results, strict=True):
+        name = measured.metric.name
+        if measured.reason is not None:
+            said.append(f"{name}: {measured.reason}.")
+        elif result == PASSED and measured.high is not None and measured.high < 0:
             said.append(f"{name}: worse, but by less than the margin.")
-        elif result == UNDECIDED and each.more is not None:
-            said.append(f"{name}: to pass in 4 of 5 gates if nothing changed: {each.more}.")
-        if each.unmeasured is not None:
-            said.append(f"{name}: {each.unmeasured}.")
+        elif result == UNDECIDED and measured.more is not None:
+            said.append(f"{name}: to pass in 4 of 5 gates if nothing changed: {measured.more}.")
+        if measured.unmeasured is not None:
+            said.append(f"{name}: {measured.unmeasured}.")
     if UNDECIDED in found.results:
         said.append("Not decided is not equal.")
-    by_tasks = [each.based_on for each in found.found if " task" in each.based_on]
+    by_tasks = [one.based_on for one in found.found if " task" in one.based_on]
     scope = f"Tasks like these {by_tasks[0].split()[0]}, not all work. " if by_tasks else ""
     return [*said, f"{scope}Look {found.look} of this gate."]
 
@@ -414,14 +414,16 @@ def rows(found: Gate) -> list[tuple[str, ...]]:
     """Return a row per metric, with the columns of HEADINGS."""
     return [
         (
-            each.metric.name,
+            measured.metric.name,
             result,
-            each.metric.shown(each.value),
-            " to ".join(sorted_ends(each)),
-            f"x{math.exp(each.margin):.2f}" if each.metric.is_ratio else number(each.margin),
-            each.based_on,
+            measured.metric.shown(measured.value),
+            " to ".join(sorted_ends(measured)),
+            f"x{math.exp(measured.margin):.2f}"
+            if measured.metric.is_ratio
+            else number(measured.margin),
+            measured.based_on,
         )
-        for each, result in zip(found.found, found.results, strict=True)
+        for measured, result in zip(found.found, found.results, strict=True)
     ]
 
 

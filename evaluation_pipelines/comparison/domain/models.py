@@ -146,7 +146,7 @@ def _figures(key: Row, used: pl.DataFrame, lost: _Lost) -> Row:
     if not used.height:
         empty = {"clustered_by": None, "clusters": None, "cost_coverage": None}
         names = (*_MEANS, "score_per_dollar")
-        return empty | {each: None for name in names for each in spread_out(name, UNKNOWN)}
+        return empty | {model: None for name in names for model in spread_out(name, UNKNOWN)}
     arms = arms_of([used])
     (arm,) = arms.sides
     seed = zlib.crc32(repr(sorted(key.items())).encode())
@@ -227,7 +227,7 @@ def mark_frontier(rows: Sequence[Row]) -> None:
 
     None if the row is not ranked, or too few of its costs are known.
     """
-    known = [each for each in rows if has_cost(each)]
+    known = [arm for arm in rows if has_cost(arm)]
     for row in rows:
         row["on_frontier"] = None
         if has_cost(row):

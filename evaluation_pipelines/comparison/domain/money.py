@@ -106,7 +106,7 @@ class Against:
         )
         if low is None or high is None:
             return said
-        saved = sorted(abs(1 - each) for each in (low, high))
+        saved = sorted(abs(1 - end) for end in (low, high))
         return f"{said} ({percent(saved[0])} to {percent(saved[1])})"
 
 
@@ -124,7 +124,7 @@ def between_points(low: float, high: float) -> str:
     """Format the interval of a difference without its sign, unless that is not certain."""
     if low < 0 < high:
         return f"{signed(low)} to {signed(high)}"
-    first, second = sorted(abs(each) for each in (low, high))
+    first, second = sorted(abs(end) for end in (low, high))
     return f"{points(first)} to {points(second)}"
 
 
@@ -211,7 +211,9 @@ def _saves(row: Row, rows: Sequence[Row], sides: Sides) -> bool:
     """Return True if the bills agree that a model costs less; worse models do not matter."""
     others = costlier(row, rows)
     higher = [other for other in others if not has_lower_bill(row, other)]
-    return len(higher) < len(others) and all(between(sides, each, row).is_worse for each in higher)
+    return len(higher) < len(others) and all(
+        between(sides, dearer, row).is_worse for dearer in higher
+    )
 
 
 def _candidates(ranked: Sequence[Row], sides: Sides) -> list[_Candidate]:
@@ -240,7 +242,7 @@ def _set_costs(rows: Sequence[Row], sides: Sides) -> list[Row]:
     for row in free:
         row["relative_cost"] = 0.0
     ratios = [
-        [between(sides, row, each).cost_ratio[0] for each in paid if each is not row]
+        [between(sides, row, other).cost_ratio[0] for other in paid if other is not row]
         for row in paid
     ]
     if any(None in of_row for of_row in ratios):

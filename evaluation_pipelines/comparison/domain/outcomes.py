@@ -72,8 +72,8 @@ class Rule:
 
 
 RULES = {
-    each.kind: each
-    for each in (
+    one_rule.kind: one_rule
+    for one_rule in (
         Rule("merged", "merged within 14 days after its end", 14),
         Rule("reverted", "not reverted in 30 days", 30, is_of_merged=True, is_bad=True),
         *(
@@ -246,11 +246,11 @@ def share_difference(first: Arm, second: Arm) -> ShareDifference | str:
     a, b, is_paired = comparable(first, second, MIN_RUNS)
     found = (paired_difference if is_paired else apart_difference)(a, b)
     is_binary = bool(np.isin(values, (0, 1)).all())
-    rarer = min(min(each.scores.sum(), (1 - each.scores).sum()) for each in (first, second))
+    rarer = min(min(side.scores.sum(), (1 - side.scores).sum()) for side in (first, second))
     is_flat = found.error < SMALLEST_ERROR
     if not (is_flat or (is_binary and rarer < RARE)):
         return ShareDifference(found, None)
-    shares = [share_of(each.scores, each.people, alike=True) for each in (a, b)]
+    shares = [share_of(side.scores, side.people, alike=True) for side in (a, b)]
     if not is_binary or shares[0] is None or shares[1] is None:
         return "no spread to judge the difference by"
     return ShareDifference(found, (shares[0], shares[1]))
@@ -315,7 +315,12 @@ def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
     names = [arm.name for arm in arms]
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
     found = [share_difference(sides[a], sides[b]) for a, b in pairs]
-    tests = holm([each.p() if isinstance(each, ShareDifference) else None for each in found])
+    tests = holm(
+        [
+            difference.p() if isinstance(difference, ShareDifference) else None
+            for difference in found
+        ]
+    )
     levels = [ALPHA if test is None else test.level for test in tests]
     rows = zip(pairs, found, levels, strict=True)
     return OutcomeComparison(

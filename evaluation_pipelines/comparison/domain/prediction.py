@@ -185,7 +185,7 @@ def _compared(scores: Numbers, better: Codes, worse: Codes, units: Units) -> Num
     np.logical_or.at(bad, worse, known)
     if units.is_share:  # the better unit of one pair may be the worse one of another
         good = bad = (good | bad) / 2
-    return np.array([each.sum(axis=0, dtype=np.float64) for each in (hits, known, good, bad)])
+    return np.array([matrix.sum(axis=0, dtype=np.float64) for matrix in (hits, known, good, bad)])
 
 
 def _prediction(
@@ -211,7 +211,9 @@ def difference(first: Prediction, second: Prediction) -> Estimate | None:
     Student's t on the differences of A. None for fewer than two people or without any spread.
     """
     both = first.by_person.keys() & second.by_person.keys()
-    gains = np.array([first.by_person[each] - second.by_person[each] for each in sorted(both)])
+    gains = np.array(
+        [first.by_person[person] - second.by_person[person] for person in sorted(both)]
+    )
     if len(gains) < 2 or np.ptp(gains) == 0:
         return None
     center = float(gains.mean())
@@ -301,12 +303,12 @@ def lines(rows: pl.DataFrame) -> list[tuple[str, ...]]:
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     auc, low, high = (
-        number(None if each is None else 100 * each, 0)
-        for each in (row["auc"], row["auc_low"], row["auc_high"])
+        number(None if end is None else 100 * end, 0)
+        for end in (row["auc"], row["auc_low"], row["auc_high"])
     )
     gain, worst, best = (
-        signed(None if each is None else 100 * each, 0)
-        for each in (row["gain"], row["gain_low"], row["gain_high"])
+        signed(None if end is None else 100 * end, 0)
+        for end in (row["gain"], row["gain_low"], row["gain_high"])
     )
     against = "" if row["gain"] is None else f"{gain} ({worst} to {best})"
     return row["score"], row["outcome"], auc, interval(low, high), _words(row), against

@@ -192,9 +192,9 @@ def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
         and len((each := _Watched.of(key, counted(part), until)).lately(LONGEST_WINDOW))
     ]
     nights = range(_TONIGHT - NIGHTS + 1, _TONIGHT + 1)
-    seen = [list(looks(each.runs, nights)) for each in watched]
+    seen = [list(looks(model.runs, nights)) for model in watched]
     models = sum(map(bool, seen))
-    return [each.row(found, models) for each, found in zip(watched, seen, strict=True)]
+    return [model.row(found, models) for model, found in zip(watched, seen, strict=True)]
 
 
 _TONIGHT = HISTORY.days

@@ -73,9 +73,9 @@ class Pruner:
         It is the same object if nothing was taken out, and None if nothing is left.
         """
         if isinstance(node, list):
-            kept = [self._left(each, depth, resource) for each in node]
+            kept = [self._left(child, depth, resource) for child in node]
             is_same = all(old is new for old, new in zip(node, kept, strict=True))
-            return node if is_same else [each for each in kept if each is not None]
+            return node if is_same else [child for child in kept if child is not None]
         lists = _lists(node, depth)
         if depth == _RECORD or (depth == 0 and not lists):
             return None if self.is_gone(node, resource) else node
@@ -126,7 +126,11 @@ class Pruner:
             resource = MessageToDict(entry.resource)
             for scope in list(entry.scope_logs):
                 records = scope.log_records
-                gone = [each for each in records if self.is_gone(_of_any_signal(each), resource)]
+                gone = [
+                    one_record
+                    for one_record in records
+                    if self.is_gone(_of_any_signal(one_record), resource)
+                ]
                 for record in gone:
                     records.remove(record)
                 number += len(gone)

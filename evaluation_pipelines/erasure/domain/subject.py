@@ -75,7 +75,7 @@ def _is_of(subject: Subject, identities: Identities) -> Callable[[tuple[object, 
         case "organization":
             return lambda row: row[-2] == subject.value
         case "user":
-            return lambda row: any(comparable_id(str(each)) == wanted for each in _ids(row))
+            return lambda row: any(comparable_id(str(one_id)) == wanted for one_id in _ids(row))
         case "person":
             return lambda row: any(
                 comparable_id(person) == wanted for person in _people(row, identities)
@@ -83,7 +83,7 @@ def _is_of(subject: Subject, identities: Identities) -> Callable[[tuple[object, 
 
 
 def _ids(row: tuple[object, ...]) -> Iterator[object]:
-    return (each for each in row[2:6] if each is not None)
+    return (name for name in row[2:6] if name is not None)
 
 
 def _people(row: tuple[object, ...], identities: Identities) -> Iterable[str]:

@@ -35,7 +35,7 @@ _CONTENT = (
     *("evaluator_id", "evaluator_version", "evaluator_type", "evaluated_at"),
 )
 EVALUATIONS = pl.Schema(
-    {each: EVALUATION_EVENTS.schema[each] for each in (*_SESSION, *_CONTENT)}
+    {column: EVALUATION_EVENTS.schema[column] for column in (*_SESSION, *_CONTENT)}
     | {"content": pl.String()}
 )
 """Columns of :func:`evaluations`. ``content`` is a hash of the others."""

@@ -54,7 +54,7 @@ class Judge:
         }
         changed = [name for name, (mine, its) in pairs.items() if mine != its]
         # Another rubric always has another wording.
-        return [each for each in changed if not ("rubric" in changed and "wording" in each)]
+        return [what for what in changed if not ("rubric" in changed and "wording" in what)]
 
 
 @dataclass(frozen=True, slots=True)

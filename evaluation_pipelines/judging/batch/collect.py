@@ -110,12 +110,14 @@ class BatchProblems:
         for suspect in self._failed:
             blame.add(suspect)
         is_down = any(self._is_general(error) for error in errors)
-        faulty = sum(each.symptom == "faulty" for each in self._failed)
+        faulty = sum(failed_suspect.symptom == "faulty" for failed_suspect in self._failed)
         if not is_down and self.answered >= max(faulty, 1):
             blame.note_reply(None)
         failed, due = blame.settle(is_endpoint_down=is_down)
         guilty = [*blame.take_guilty(), *failed]
-        return [self._failed[each] for each in guilty], [self._failed[each] for each in due]
+        return [self._failed[suspect_id] for suspect_id in guilty], [
+            self._failed[suspect_id] for suspect_id in due
+        ]
 
     def _is_general(self, error: JudgeCallError) -> bool:
         """Return whether every request would get the same answer."""

@@ -82,7 +82,7 @@ def parse_missing_tools(text: str) -> ParsedAnswer:
         return structured
     items = list(_items(plain, _NUMBERED)) or list(_items(plain, _BULLETED))
     named = [_tool(item) for item in items]
-    tools = tuple(each for each in named if each is not None)
+    tools = tuple(entry for entry in named if entry is not None)
     if tools:
         return ParsedAnswer(tools, len(items) - len(tools))
     if _denies_missing(plain) or (len(items) == 1 and _denies_missing(_without_number(plain))):
@@ -102,9 +102,9 @@ def _from_json(text: str) -> ParsedAnswer | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(document, dict):
-        lists = [each for each in document.values() if isinstance(each, list)]
+        lists = [value for value in document.values() if isinstance(value, list)]
         document = lists[0] if len(lists) == 1 else [document]
-    return _from_pairs([_json_pair(each) for each in document])
+    return _from_pairs([_json_pair(item) for item in document])
 
 
 def _json_pair(entry: object) -> tuple[str, str]:

@@ -254,7 +254,7 @@ def _total(line: str, above: dict[str, int], criteria: Sequence[RubricCriterion]
 def _changes_number(character: str) -> bool:
     """Return whether a character next to digits may make them another number."""
     plain = unicodedata.normalize("NFKC", character)
-    return any(each in _NOT_WHOLE or unicodedata.category(each) == "Pd" for each in plain)
+    return any(sign in _NOT_WHOLE or unicodedata.category(sign) == "Pd" for sign in plain)
 
 
 def _line_of(criterion: RubricCriterion) -> re.Pattern[str]:
@@ -322,7 +322,7 @@ def _tags(lines: Sequence[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]
     names = [_tag_name(word) for word in _SEPARATOR.split(tag_lists[-1])]
     named = list(dict.fromkeys(name for name in names if name not in _NO_TAG))
     known = tuple(tag for tag in FAILURE_TAGS if tag in named)
-    unknown = tuple(each[:_MAX_TAG_LENGTH] for each in named if each not in FAILURE_TAGS)
+    unknown = tuple(tag[:_MAX_TAG_LENGTH] for tag in named if tag not in FAILURE_TAGS)
     return (None if unknown and not known else known), unknown[:_MAX_UNKNOWN_TAGS]
 
 

@@ -163,7 +163,7 @@ class ProviderBatch:
     @property
     def result_files(self) -> list[str]:
         """The files of results that there are."""
-        return [each for each in (self.output_file_id, self.error_file_id) if each]
+        return [file_id for file_id in (self.output_file_id, self.error_file_id) if file_id]
 
     @property
     def has_ended(self) -> bool:

@@ -123,7 +123,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "".join(_text(each.get("text")) for each in content if isinstance(each, dict))
+        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
@@ -165,7 +165,7 @@ class _Message(msgspec.Struct):
         """The answer; a server may send it in parts, those of its thoughts included."""
         if not isinstance(self.content, list):
             return self.content or ""
-        parts = [_Part(each) if isinstance(each, str) else each for each in self.content]
+        parts = [_Part(part) if isinstance(part, str) else part for part in self.content]
         return "".join(part.text or "" for part in parts if part.type in _TEXT_PARTS)
 
     @property
@@ -295,7 +295,7 @@ def one_line_excerpt(text: bytes | str, secret: str | None = None) -> str:
         text = text.decode(errors="replace")
     # Before it is cut: a part of the key would not be found.
     text = _without_key(text, secret)[: 8 * _EXCERPT_CHARACTERS]
-    line = "".join(each if each.isprintable() else " " for each in text)
+    line = "".join(character if character.isprintable() else " " for character in text)
     line = " ".join(line.split())
     return line if len(line) <= _EXCERPT_CHARACTERS else f"{line[:_EXCERPT_CHARACTERS]} ..."
 
@@ -318,7 +318,7 @@ def _message(body: object) -> str:
 
 def _rejection(status: int, code: str, message: str) -> Fault:
     words = f"{code} {message}".lower()
-    if any(each in words for each in _FILTERED):
+    if any(word in words for word in _FILTERED):
         return Fault.CONTENT_FILTER
     if status == 413 or _TOO_LONG.search(words):
         return Fault.TOO_LONG

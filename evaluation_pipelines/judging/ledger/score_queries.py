@@ -302,7 +302,7 @@ def _is_text(column: sa.Column[Any]) -> bool:
 
 def score_of(row: sa.RowMapping) -> Score:
     """Return a row as a ``Score``; columns that were not selected have their defaults."""
-    turns = tuple(LoggedTurn(**each) for each in row.get("turn_log", ()))
+    turns = tuple(LoggedTurn(**turn) for turn in row.get("turn_log", ()))
     return Score(**{**row, "turn_log": turns})
 
 
@@ -449,7 +449,7 @@ def _usage_of_others(
         _usage_of_scorings(connection, table, score_id, now)
         for table in (SESSION_SCORES, ANCHOR_SCORES)
     ]
-    return sum(each for each, _ in scorings), any(is_held for _, is_held in scorings)
+    return sum(score for score, _ in scorings), any(is_held for _, is_held in scorings)
 
 
 def _usage_of_scorings(

@@ -152,7 +152,7 @@ class ScoringRows:
         score_id, turn = reply.score_id, reply.turn
         row = self.lock_open(score_id)
         logged = row["turn_log"]
-        if any(each["turn"] == turn.turn for each in logged):
+        if any(entry["turn"] == turn.turn for entry in logged):
             raise ValueError(f"Turn {turn.turn} of scoring {score_id} has its reply already.")
         sums = {
             name: _known_sum(row[name], value, is_first=not logged)

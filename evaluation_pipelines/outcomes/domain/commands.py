@@ -143,7 +143,7 @@ def _of_command(command: str, known: Patterns) -> Role:
         elif _matches(_program(words), known):
             tests = True
             after = [operator for _, operator in parts[number:-1]]
-            decide = all(each.strip() in is_counting for each in after)
+            decide = all(word.strip() in is_counting for word in after)
     return Role(edits, tests, tests and decide)
 
 
@@ -182,7 +182,7 @@ def _matches(words: list[str], known: Patterns) -> bool:
 
 def _follow(words: list[str], wanted: Sequence[str]) -> bool:
     left: Iterator[str] = (word for word in words if word[:1] != "-")
-    return all(any(fnmatchcase(word, each) for word in left) for each in wanted)
+    return all(any(fnmatchcase(word, pattern) for word in left) for pattern in wanted)
 
 
 def _edits(words: list[str]) -> bool:

@@ -86,8 +86,8 @@ class History:
         """Return the first commit of the branch with one of these patches, made since a time."""
         found = [
             commit
-            for each in patch_ids
-            for commit in self.patches.get(each, ())
+            for patch_id in patch_ids
+            for commit in self.patches.get(patch_id, ())
             if self.commits[commit].committed_at >= since
         ]
         return min(found, key=lambda each: (self.commits[each].committed_at, each), default=None)
@@ -120,7 +120,7 @@ class History:
     ) -> Iterator[Commit]:
         """Yield the later commits that revert one, by message or as opposites, and are in force."""
         names = {commit_id, self.merged_with.get(commit_id, self.commits[commit_id]).commit_id}
-        found = {each for name in names for each in self._reverting.get(name, ())}
+        found = {commit for name in names for commit in self._reverting.get(name, ())}
         for opposite in (found | set(opposites)) - names:
             if (
                 opposite not in reverted
@@ -135,7 +135,9 @@ class History:
         for commit in self.commits.values():
             for named in commit.reverts:
                 place = bisect_left(ids, named)
-                matching = [each for each in ids[place : place + 2] if each.startswith(named)]
+                matching = [
+                    commit_id for commit_id in ids[place : place + 2] if commit_id.startswith(named)
+                ]
                 if len(matching) == 1 and matching[0] != commit.commit_id:
                     found.setdefault(matching[0], []).append(commit.commit_id)
         return found

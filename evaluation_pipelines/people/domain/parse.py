@@ -120,13 +120,13 @@ class _Parser:
         if node is None:
             return
         is_text = name == "team" and isinstance(node, yaml.ScalarNode)
-        for each in [node] if is_text else _sequence(node, name):
+        for entry_node in [node] if is_text else _sequence(node, name):
             try:
-                entry = read(each)
+                entry = read(entry_node)
             except _FaultError as error:
                 self.faults.append(str(error))
                 continue
-            self.located.append(_Located(entry, _line(each), person_id))
+            self.located.append(_Located(entry, _line(entry_node), person_id))
             yield entry
 
 
@@ -201,10 +201,10 @@ def _text(node: yaml.Node, what: str) -> str:
 def _conflicts(located: Sequence[_Located]) -> Iterator[str]:
     """Yield each pair of entries that a session could have both, or a person at one time."""
     groups: dict[object, list[_Located]] = {}
-    for each in located:
-        what = each.what
-        key = what.key if isinstance(what, Identifier) else each.person_id
-        groups.setdefault(key, []).append(each)
+    for entry in located:
+        what = entry.what
+        key = what.key if isinstance(what, Identifier) else entry.person_id
+        groups.setdefault(key, []).append(entry)
     for group in groups.values():
         for one, other in combinations(group, 2):
             if reason := _conflict(one, other):

@@ -60,8 +60,8 @@ class Scale(StrictModel):
 
 
 _RUBRIC_CRITERIA = tuple(
-    Criterion(id=each, name=each.replace("_", " ").capitalize(), weight=25)
-    for each in ("logical_flow", "consistency", "tool_relevance", "synthesis_quality")
+    Criterion(id=criterion_id, name=criterion_id.replace("_", " ").capitalize(), weight=25)
+    for criterion_id in ("logical_flow", "consistency", "tool_relevance", "synthesis_quality")
 )
 
 
@@ -265,14 +265,14 @@ def share_points(weights: Mapping[str, float]) -> dict[str, int]:
     if len(weights) > 100:
         raise ProfileError(f"{len(weights)} judged criteria, at most 100 are possible")
     total = sum(weights.values())
-    shares = {each: weight / total * 100 for each, weight in weights.items()}
-    points = {each: int(share) for each, share in shares.items()}
+    shares = {name: weight / total * 100 for name, weight in weights.items()}
+    points = {name: int(share) for name, share in shares.items()}
     by_remainder = sorted(shares, key=lambda each: points[each] - shares[each])
-    for each in by_remainder[: 100 - sum(points.values())]:
-        points[each] += 1
-    for each in [each for each, number in points.items() if number == 0]:
+    for criterion_id in by_remainder[: 100 - sum(points.values())]:
+        points[criterion_id] += 1
+    for criterion_id in [zero for zero, number in points.items() if number == 0]:
         points[max(points, key=points.__getitem__)] -= 1
-        points[each] = 1
+        points[criterion_id] = 1
     return points
 
 

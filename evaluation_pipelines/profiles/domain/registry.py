@@ -84,11 +84,11 @@ class Registry:
             if version is None or registered.profile.version == version:
                 return registered
         if known:
-            numbers = ", ".join(str(each.profile.version) for each in known)
+            numbers = ", ".join(str(entry.profile.version) for entry in known)
             raise ProfileError(
                 f"{profile_id} has no version {version}. Registered versions: {numbers}"
             )
-        names = ", ".join(each.profile.id for each in self.newest()) or "none"
+        names = ", ".join(entry.profile.id for entry in self.newest()) or "none"
         raise ProfileError(f"There is no profile {profile_id}. Registered profiles: {names}")
 
     def admit(

@@ -64,7 +64,7 @@ EQUATIONS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("with_window", "with a window in agent_sessions"),
     ),
     "every_window_has_its_performance": (_WINDOWS, ("performed", "in session_performance")),
-    "every_session_is_in_one_state": (_WINDOWS, *((each, title_of(each)) for each in STATES)),
+    "every_session_is_in_one_state": (_WINDOWS, *((book, title_of(book)) for book in STATES)),
     "every_score_has_its_session": (
         ("strays", "scores of windows or content that agent_sessions does not have"),
     ),
@@ -384,7 +384,7 @@ class DayBooks:
             )
             for equation in self.equations
         ]
-        unattributed = [(each.number, each.what, each.note) for each in self.unattributed]
+        unattributed = [(line.number, line.what, line.note) for line in self.unattributed]
         return {
             "states": _frame(states, "state", "sessions", "meaning", "what would change it"),
             "equations": _frame(rows, "equation", "whole", "number", "parts", "difference"),

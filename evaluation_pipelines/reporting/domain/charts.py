@@ -87,7 +87,9 @@ class AxisScale:
             low, high = low - (abs(low) or 1) * 0.1, high + (abs(high) or 1) * 0.1
         rough = (high - low) / 5
         power = 10.0 ** floor(log10(rough))
-        self.step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
+        self.step = next(
+            power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999
+        )
         self.low = floor(low / self.step + 1e-9) * self.step
         self.high = ceil(high / self.step - 1e-9) * self.step
         self._start, self._end = start, end
@@ -130,7 +132,7 @@ def score_ends(values: Sequence[float], smallest: float) -> list[float]:
     if not values:
         return []
     middle = (min(values) + max(values)) / 2
-    return [min(max(middle + each * smallest / 2, 0.0), 100.0) for each in (-1, 1)]
+    return [min(max(middle + sign * smallest / 2, 0.0), 100.0) for sign in (-1, 1)]
 
 
 def shortened(words: str, longest: int = 26) -> str:

@@ -16,7 +16,7 @@ def escaped(value: object, longest: int = 120) -> str:
         return ""
     text = str(value)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    printable = "".join(each if each.isprintable() else " " for each in text)
+    printable = "".join(character if character.isprintable() else " " for character in text)
     return _SPECIAL.sub(r"\\\1", html.escape(printable, quote=False))
 
 

@@ -121,7 +121,7 @@ def outcome_signals(
     first = meant.sort("inferred", "source").unique(one, keep="first", maintain_order=True)
     agents = _with_agents(sessions).select(*session, "agent_id", "started_at", "ended_at")
     rows, time = first.join(agents, on=session), pl.col("happened_at")
-    ids = [_derived("outcome", *(each or "" for each in row)) for row in rows.select(one).rows()]
+    ids = [_derived("outcome", *(value or "" for value in row)) for row in rows.select(one).rows()]
     usual = {name: deltas.get(name, delta) for name, (_, delta) in EVENT_TYPES.items()}
     return rows.select(
         event_id=pl.Series(map(str, ids), dtype=pl.String),

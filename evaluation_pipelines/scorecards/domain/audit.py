@@ -167,7 +167,7 @@ def systematic(probabilities: Numbers, start: float) -> list[bool]:
     ends = np.concatenate([[0.0], np.cumsum(probabilities)]).round(9)
     # The number of points start, start + 1 ... below each end.
     below = np.ceil(np.maximum(ends - start, 0))
-    return [bool(each) for each in np.diff(below) > 0]
+    return [bool(step) for step in np.diff(below) > 0]
 
 
 def _start(day: date) -> float:

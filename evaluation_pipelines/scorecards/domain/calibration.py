@@ -246,7 +246,7 @@ def _off(large: Numbers, pairs: Pairs) -> Estimate:
 
 def _jackknife(pairs: Pairs, statistic: Callable[[Pairs], float]) -> Estimate:
     """Return a statistic with its interval from its values without each of the clusters."""
-    value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
+    value, left = statistic(pairs), [statistic(others) for others in _without_each(pairs)]
     half = _half_width(pairs, np.array(left))
     return Estimate(value, value - half, value + half)
 
@@ -275,8 +275,8 @@ def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> Est
 
     Without an interval if one cluster decides whether the statistic is known, or it is -1 or 1.
     """
-    value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
-    known = np.array([each for each in left if each is not None])
+    value, left = statistic(pairs), [statistic(others) for others in _without_each(pairs)]
+    known = np.array([figure for figure in left if figure is not None])
     if value is None or len(known) < len(left) or np.abs([value, *known]).max() > 1 - 1e-9:
         return Estimate(value)
     middle, half = np.arctanh(value), _half_width(pairs, np.arctanh(known))

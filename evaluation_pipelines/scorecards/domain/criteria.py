@@ -62,7 +62,7 @@ def evidence(
             with a tool report.
     """
     scores = performance.select(
-        *SESSION_KEY, *(pl.col(each).alias(f"performance.{each}") for each in PERFORMANCE)
+        *SESSION_KEY, *(pl.col(column).alias(f"performance.{column}") for column in PERFORMANCE)
     )
     tools = effectiveness.select(
         *SESSION_KEY, pl.col("effectiveness_score").cast(pl.Float64).alias("tool_effectiveness")
@@ -216,7 +216,7 @@ def _allowed(given: str | None, outcome: str | None, total: float) -> _Points | 
 
 
 def _shares(name: str, max_points: int, given: Sequence[Mapping[str, Any] | None]) -> pl.Series:
-    values = [None if each is None else each.get(name) for each in given]
+    values = [None if row is None else row.get(name) for row in given]
     shares = [None if value is None else min(max(value / max_points, 0.0), 1.0) for value in values]
     return pl.Series(score_column(name), shares, pl.Float64)
 

@@ -223,7 +223,7 @@ def failed_at_start() -> pl.Expr:
     The columns are those of ``agent_sessions``.
     """
     calls = pl.sum_horizontal(
-        pl.col(each).fill_null(0) for each in ("tools_ok", "tools_failed", "tools_unknown")
+        pl.col(column).fill_null(0) for column in ("tools_ok", "tools_failed", "tools_unknown")
     )
     return (pl.col("status") == "failed") & (calls == 0)
 

@@ -104,19 +104,19 @@ def with_overrides(cards: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame
     The automatic score is kept. A score given on another scale is converted to the card's scale.
     """
     of_content = newest_of_content(overrides).select(
-        *_SCORE_KEY, "content_hash", *(pl.col(each).alias(f"live_{each}") for each in _SHOWN)
+        *_SCORE_KEY, "content_hash", *(pl.col(column).alias(f"live_{column}") for column in _SHOWN)
     )
     of_session = (
         overrides.sort("override_id")
         .unique(_SCORE_KEY, keep="last", maintain_order=True)
-        .select(*_SCORE_KEY, *(pl.col(each).alias(f"newest_{each}") for each in _SHOWN))
+        .select(*_SCORE_KEY, *(pl.col(column).alias(f"newest_{column}") for column in _SHOWN))
     )
     joined = cards.join(
         of_content, on=[*_SCORE_KEY, "content_hash"], how="left", maintain_order="left"
     ).join(of_session, on=_SCORE_KEY, how="left", maintain_order="left")
     is_live = pl.col("live_override_score").is_not_null()
     given, low, high = (
-        pl.col(f"live_{each}") for each in ("override_score", "scale_min", "scale_max")
+        pl.col(f"live_{column}") for column in ("override_score", "scale_min", "scale_max")
     )
     is_same_scale = (low == pl.col("scale_min")) & (high == pl.col("scale_max"))
     converted = pl.col("scale_min") + divided(given - low, high - low) * (

@@ -31,7 +31,9 @@ NO_POINTS = "the judge gave no points for its criteria"
 NO_EVIDENCE = "every criterion is unknown"
 
 _NAMESPACE = uuid.UUID("6f0a3a5e-6a52-5d0c-9c55-6b1a6c1f3c11")
-_AUTOMATIC = [each for each in SCORECARDS.schema if each not in (*OVERRIDE_COLUMNS, "scored_at")]
+_AUTOMATIC = [
+    column for column in SCORECARDS.schema if column not in (*OVERRIDE_COLUMNS, "scored_at")
+]
 _SCORE_COLUMNS = ("overall_score", "confidence", "fallback", "disqualifier_triggered")
 
 UNSCORED = pl.Schema(

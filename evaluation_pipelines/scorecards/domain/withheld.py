@@ -75,5 +75,5 @@ def _inside(value: object) -> Any:
         case Mapping():
             return without_scores(value)
         case list() | tuple():
-            return [_inside(each) for each in value]
+            return [_inside(item) for item in value]
     return value

@@ -154,7 +154,9 @@ def agent_trend(
         changes = usual_changes(visit)
     else:
         changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
-    answers = [] if changes is None else [_answer(changes, each, choices) for each in agents]
+    answers = (
+        [] if changes is None else [_answer(changes, agent_row, choices) for agent_row in agents]
+    )
     chosen = ListQuery().on(days.first, days.last).chosen(sessions)
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
@@ -296,8 +298,8 @@ def agent(
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
         categories=categories_of(identity),
         evaluations=[
-            _evaluation(visit, each)
-            for each in _evaluations(found, _SHOWN_EVALUATIONS).iter_rows(named=True)
+            _evaluation(visit, evaluation)
+            for evaluation in _evaluations(found, _SHOWN_EVALUATIONS).iter_rows(named=True)
         ],
         evaluations_url=visit.frame.url(
             "/evaluations.csv", agent=found.name, organization=found.named_organization(visit)
@@ -450,12 +452,12 @@ def _by_model(
     """Return model, evaluations, share passed and sessions of each model of the window."""
     return [
         (
-            each["model"],
-            whole(each["evaluations"]),
-            percent(each["pass_rate"]),
-            found.sessions_url(visit, model=each["model"]) if each["model"] else "",
+            one_model["model"],
+            whole(one_model["evaluations"]),
+            percent(one_model["pass_rate"]),
+            found.sessions_url(visit, model=one_model["model"]) if one_model["model"] else "",
         )
-        for each in (row["by_model"] if row else ())
+        for one_model in (row["by_model"] if row else ())
     ]
 
 

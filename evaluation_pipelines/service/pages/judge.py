@@ -225,8 +225,8 @@ def _detail(source: str, scored: pl.DataFrame) -> str:
 def _named(judged: pl.DataFrame) -> str:
     """Return the first judges by name; that of the demo is called what it is."""
     names = sorted(
-        f"script {each}" if each == DEMO_JUDGE else each
-        for each in judged["automatic_judge_model"].unique()
+        f"script {model}" if model == DEMO_JUDGE else model
+        for model in judged["automatic_judge_model"].unique()
     )
     more = f" and {whole(len(names) - _MOST_JUDGES)} more" if len(names) > _MOST_JUDGES else ""
     return f"{', '.join(names[:_MOST_JUDGES])}{more}"

@@ -87,7 +87,7 @@ def _overview(visit: Visit) -> HTMLResponse:
         rising=[need for need in needs["needs"] if need.kind == RISE],
         recent=recent_states(visit, recent_books(visit)),
         tiles=tiles(
-            *(span_of(scaled, *each.ends) for each in (week, week.before)),
+            *(span_of(scaled, *span.ends) for span in (week, week.before)),
             has_one_scale=is_comparable(week, turns),
         ),
         week=week,

@@ -219,7 +219,7 @@ def override(visit: _Reviewer, session: SessionPath, fields: Fields) -> Response
     """Record the score of a person, or that the automatic one is right, or undo one."""
     seen = _seen(visit, session)
     if (undone := fields.get("undo")) is not None:
-        if undone in {each["override_id"] for each in seen.view.overrides}:
+        if undone in {row["override_id"] for row in seen.view.overrides}:
             store, now = OverrideStore(visit.stores.ledger), visit.installation.clock()
             store.undo(visit.caller.name, now, int(undone))
         return RedirectResponse(f"{seen.url('score')}#overrides", 303)
@@ -315,13 +315,13 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
 
     return [
         scoring_of(
-            each,
+            one_score,
             view.session["content_hash"],
             prompt_hash,
-            criteria_of(each),
+            criteria_of(one_score),
             texts=visit.sees_texts,
         )
-        for each in scores
+        for one_score in scores
     ]
 
 

@@ -79,7 +79,7 @@ def sessions(visit: Visitor) -> Response:
     who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
     shown = with_details(visit.stores, page.rows, _DETAILS)
     names = [name for name in CHOICES if LIST_COLUMNS[name] not in visit.hidden]
-    own = [each for each in every["person_id"].unique().to_list() if visit.is_own(each)]
+    own = [person for person in every["person_id"].unique().to_list() if visit.is_own(person)]
     return visit.page(
         "sessions",
         lines=shown.to_dicts(),

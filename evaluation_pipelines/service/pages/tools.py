@@ -96,7 +96,7 @@ class _Lost:
 def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
     lost = _lost(visit)
-    names = [each for each in _FILTERS if LIST_COLUMNS[each] not in visit.hidden]
+    names = [name for name in _FILTERS if LIST_COLUMNS[name] not in visit.hidden]
     every, missed, errors = visit.rows(), _missed(visit), _errors(visit, lost)
     return visit.page(
         "tools",

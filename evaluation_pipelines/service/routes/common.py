@@ -219,9 +219,9 @@ def json_value(value: object) -> Any:
         case dict():
             return json_row(value)
         case list() | tuple():
-            if value and all(isinstance(each, dict) and [*each] == _PAIR for each in value):
-                return {each["key"]: json_value(each["value"]) for each in value}
-            return [json_value(each) for each in value]
+            if value and all(isinstance(pair, dict) and [*pair] == _PAIR for pair in value):
+                return {pair["key"]: json_value(pair["value"]) for pair in value}
+            return [json_value(item) for item in value]
     return value
 
 
@@ -235,7 +235,7 @@ def _without(value: object, names: Collection[str]) -> Any:
         case dict():
             return without(value, names)
         case list():
-            return [_without(each, names) for each in value]
+            return [_without(item, names) for item in value]
     return value
 
 

@@ -258,7 +258,9 @@ def books(
         {
             "session_date": session_date.isoformat(),
             "is_balanced": found.is_balanced if owner is None else None,
-            "scored": sum(owner in {None, each} for each in scored["organization_id"]),
+            "scored": sum(
+                owner in {None, organization} for organization in scored["organization_id"]
+            ),
             "states": {state: number for state, number in found.states.items() if number},
             "sessions": json_rows(rows),
             "next_cursor": cursor,

@@ -108,7 +108,7 @@ class SetParams(BaseModel):
     @model_validator(mode="after")
     def _check_needed(self) -> Self:
         given = self.definition
-        if missing := [each for each in ("id", "name", "criteria") if given.get(each) is None]:
+        if missing := [name for name in ("id", "name", "criteria") if given.get(name) is None]:
             raise ValueError(f"a profile needs {', '.join(missing)}")
         return self
 
@@ -380,7 +380,9 @@ def _profile(registered: Registered) -> dict[str, Any]:
 
 
 def _in_camel(value: Any) -> Any:
-    return {camel(name): each for name, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {camel(name): inner for name, inner in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def _tool_intelligence(report: Mapping[str, Any], *, texts: bool) -> dict[str, Any]:

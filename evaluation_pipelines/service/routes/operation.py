@@ -135,5 +135,7 @@ def _routes(document: dict[str, Any]) -> Any:
                 "name": f"{method.upper()} {path}",
                 "text": operation.get("description", ""),
                 "parameters": operation.get("parameters", []),
-                "statuses": [(status, each["description"]) for status, each in sorted(responses)],
+                "statuses": [
+                    (status, response["description"]) for status, response in sorted(responses)
+                ],
             }

@@ -154,7 +154,7 @@ def sessions(
     rows = replace(chosen, status=status).chosen(kept.sessions.rows(waiting, here.clock()))
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_from(caller, here.settings.people_view)
-    names = [each for each in SESSIONS.schema if each not in hidden]
+    names = [column for column in SESSIONS.schema if column not in hidden]
     ranked = kept.sessions.with_ranks(shown, here.clock())
     detailed = with_details(here.stores, ranked).select(names)
     return as_json({"sessions": json_rows(detailed), "next_cursor": cursor, **_built_at(here)})
@@ -232,8 +232,8 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
         "performance": None if found.performance is None else json_row(found.performance),
         "evaluation": None if found.evaluation is None else json_row(asdict(found.evaluation)),
         "scorecards": [json_row(card) for card in cards],
-        "overrides": [json_row(each) for each in overrides],
-        "external_evaluations": [json_row(each) for each in external],
+        "overrides": [json_row(row) for row in overrides],
+        "external_evaluations": [json_row(row) for row in external],
         "scorings": [_scoring(score) for score in found.judge_scores],
         "profile_id": None if found.profile is None else found.profile.id,
         "has_ended": found.has_ended,

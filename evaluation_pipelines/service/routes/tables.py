@@ -130,8 +130,8 @@ class _Source:
 
 
 _SOURCES: Mapping[str, _Source] = {
-    each.table.name: each
-    for each in (
+    one_source.table.name: one_source
+    for one_source in (
         _Source(SESSIONS, _sessions),
         _Source(AGENTS, _agents),
         _Source(SCORECARDS, _scorecards, CARD_TEXTS),
@@ -166,7 +166,7 @@ def table(
             rows = withhold(rows, asked.waiting)
         columns = rows.schema.items()
         return rows.select(
-            _without(each, dtype, texts) for each, dtype in columns if each not in hidden
+            _without(column, dtype, texts) for column, dtype in columns if column not in hidden
         )
 
     stream = _arrow(shown(source.table.no_rows), map(shown, source.read(asked)))

@@ -25,7 +25,7 @@ def short_names(repositories: Iterable[str | None]) -> Mapping[str, str]:
     """Return the name of each repository next to the others: short where no other one has it."""
     known = {repository for repository in repositories if repository is not None}
     number = Counter(map(short_name, known))
-    return {each: each if number[short_name(each)] > 1 else short_name(each) for each in known}
+    return {name: name if number[short_name(name)] > 1 else short_name(name) for name in known}
 
 
 _SHOWN = 5
@@ -35,7 +35,7 @@ _NEAR = 0.5
 
 def repositories_named(given: str, known: Collection[str]) -> list[str]:
     """Return the repositories with a short name, in alphabetical order."""
-    return sorted(each for each in known if short_name(each) == given)
+    return sorted(name for name in known if short_name(name) == given)
 
 
 def people_named(given: str, known: Collection[str], identities: Identities) -> list[str]:
@@ -48,7 +48,7 @@ def people_named(given: str, known: Collection[str], identities: Identities) -> 
         known: Ids of people that sessions have.
         identities: Who is who.
     """
-    found = {each for each in (*known, *identities.by_id) if each == comparable("email", given)}
+    found = {name for name in (*known, *identities.by_id) if name == comparable("email", given)}
     for person in identities.people:
         is_id = any(
             identifier.key == (identifier.kind, comparable(identifier.kind, given))
@@ -64,11 +64,11 @@ def hint(given: str, known: Collection[str]) -> str:
 
     Names come from telemetry: they are quoted, so that none can imitate a line of output.
     """
-    by_lower = {each.lower(): each for each in sorted(known)}
+    by_lower = {name.lower(): name for name in sorted(known)}
     near = get_close_matches(given.lower(), by_lower, n=3, cutoff=_NEAR)
     if near:
-        return f"did you mean {' or '.join(repr(by_lower[each]) for each in near)}?"
-    shown = ", ".join(repr(each) for each in sorted(known)[:_SHOWN]) or "none"
+        return f"did you mean {' or '.join(repr(by_lower[name]) for name in near)}?"
+    shown = ", ".join(repr(name) for name in sorted(known)[:_SHOWN]) or "none"
     more = len(known) - _SHOWN
     return f"known: {shown}{f' and {more} more' if more > 0 else ''}"
 

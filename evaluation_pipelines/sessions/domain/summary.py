@@ -106,7 +106,7 @@ def _remarks(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classes(tool_mix: Sequence[Mapping[str, Any]] | None) -> set[str]:
-    return {each["key"] for each in tool_mix or ()}
+    return {entry["key"] for entry in tool_mix or ()}
 
 
 def _rounded(value: float | None, places: int) -> Decimal | None:

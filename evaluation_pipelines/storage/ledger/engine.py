@@ -252,7 +252,7 @@ def _connected(engine: sa.Engine) -> sa.Connection:
         except sa.exc.OperationalError as error:
             if not engine.dialect.name == "postgresql" or not _has_answered(engine):
                 raise
-            is_silent = any(each in str(error.orig) for each in _SILENCE)
+            is_silent = any(sign in str(error.orig) for sign in _SILENCE)
             if time.monotonic() - began > (NO_ANSWER_S if is_silent else AWAY_S):
                 raise
             if not is_told:

@@ -242,7 +242,7 @@ class Manifest:
         Raises:
             LockLostError: The locks of ``hold`` are lost; nothing has changed.
         """
-        names = [f"{place}{each}" for each in (*kept, file)]
+        names = [f"{place}{name}" for name in (*kept, file)]
         is_here = _PUBLISHED.file.startswith(place, autoescape=True)
         has_place = _PUBLISHED.file.contains("/")  # earlier versions noted none
         is_gone = sa.and_(sa.or_(is_here, ~has_place), _PUBLISHED.file.not_in([*names, *kept]))

@@ -67,7 +67,7 @@ def append_events(connection: sa.Connection, events: Collection[Mapping[str, Any
     if new := _unknown(connection, events):
         # The newest event is never deleted.
         newest = connection.scalar(sa.select(sa.func.max(_EVENT.event_id))) or 0
-        rows = [{**each, "event_id": number} for number, each in enumerate(new, newest + 1)]
+        rows = [{**event, "event_id": number} for number, event in enumerate(new, newest + 1)]
         connection.execute(sa.insert(SERVICE_EVENTS), rows)
 
 

@@ -109,7 +109,7 @@ def events_of(
     if shape.dialect is not None:
         add_models(columns, attributes, shape.dialect, prices)
     columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
-    columns["time_anomaly"] = [each is not None for each in replaced]
+    columns["time_anomaly"] = [value is not None for value in replaced]
     if "event_id" in columns and None not in columns["event_id"]:  # of spans
         columns[NAMES_ITSELF] = [True] * len(numbers)
     else:
@@ -296,7 +296,7 @@ def _event_times(
     clock: Clock,
 ) -> tuple[list[int], list[str | None]]:
     """Return event times (microseconds), and what replaced those that are not as sent."""
-    known = [each for each in stated_us if each is not None]
+    known = [time_us for time_us in stated_us if time_us is not None]
     are_all_known = len(known) == len(stated_us) and not any(unreadable)
     if are_all_known and clock.possible(min(known)) and clock.possible(max(known)):
         return known, [None] * len(known)
@@ -324,7 +324,7 @@ def _finish(shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]]) -> 
         columns["event_name"] = [MASQUE_EVENTS[name]] * count
         return [True] * count
     named = columns.get("organization_id") or [None] * count
-    columns["organization_id"] = [each or NO_ORGANIZATION for each in named]
+    columns["organization_id"] = [organization or NO_ORGANIZATION for organization in named]
     if dialect is None:
         columns["event_name"] = ["other"] * count
         return [True] * count
@@ -374,6 +374,6 @@ def _ids(
     given = columns.get("event_id") or [None] * len(named)
     known = [one or other for one, other in zip(given, named, strict=True)]
     if None not in known:
-        return [each for each in known if each is not None], [True] * len(known)
+        return [value for value in known if value is not None], [True] * len(known)
     ids = [one or other for one, other in zip(known, of_content(), strict=True)]
-    return ids, [each is not None for each in known]
+    return ids, [value is not None for value in known]

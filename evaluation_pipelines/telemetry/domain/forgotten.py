@@ -139,7 +139,7 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
         for organization, session, *ids, time in seen.iter_rows()
         if forgotten.has_session(organization, session)
         or forgotten.has_organization(organization, time)
-        or any(forgotten.has_id(each, time) for each in ids)
+        or any(forgotten.has_id(one_id, time) for one_id in ids)
     }
     named = named_organizations(events.select(_SESSION).unique(), by=("session_id",))
     sessions |= {
@@ -227,14 +227,14 @@ class Pseudonyms:
         )
 
     def _column(self, column: pl.Series) -> pl.Series:
-        known = {each: self.of(each) for each in column.drop_nulls().unique()}
+        known = {value: self.of(value) for value in column.drop_nulls().unique()}
         return column.replace_strict(known, default=None, return_dtype=pl.String)
 
     def _texts(self, texts: pl.Series) -> pl.Series:
         """Return JSON texts of attributes with pseudonyms."""
         if texts.null_count() == texts.len():
             return texts
-        known = {each: self._text(each) for each in texts.drop_nulls().unique()}
+        known = {text: self._text(text) for text in texts.drop_nulls().unique()}
         return texts.replace_strict(known, default=None, return_dtype=pl.String)
 
     def _text(self, text: str) -> str:

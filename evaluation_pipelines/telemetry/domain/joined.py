@@ -194,7 +194,7 @@ def _value(value: Any) -> dict[str, Any]:
         case float():
             return {"doubleValue": value}
         case list():
-            return {"arrayValue": {"values": [_value(each) for each in value]}}
+            return {"arrayValue": {"values": [_value(item) for item in value]}}
         case dict():
             return {"kvlistValue": {"values": _pairs(value)}}
     return {"stringValue": value}

@@ -204,7 +204,7 @@ def add_models(
     columns["model_variant"] = [variant for *_, variant, _ in found]
     if is_request:
         long_kept = _counts(attributes, dialect.ran_by.get("cache_write_1h", ()), nothing)
-        _add_costs(columns, [each[-1] for each in found], long_kept, dialect, prices)
+        _add_costs(columns, [pair[-1] for pair in found], long_kept, dialect, prices)
 
 
 _HOW = ("effort", "service_tier", "speed")

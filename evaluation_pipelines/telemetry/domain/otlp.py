@@ -272,7 +272,7 @@ def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
     """Decode what the typed decoder rejects, keeping every good record."""
     defects: list[Defect] = []
     indices = count()
-    return [_convert(each, indices, defects) for each in parse_leniently(line)], defects
+    return [_convert(document, indices, defects) for document in parse_leniently(line)], defects
 
 
 def _convert(document: Any, indices: Iterator[int], defects: list[Defect]) -> Line:
@@ -303,10 +303,10 @@ def _convert(document: Any, indices: Iterator[int], defects: list[Defect]) -> Li
 def _in_camel_case(value: Any) -> Any:
     """Return a part of a request with the names of OTLP's JSON; keys of attributes are values."""
     if isinstance(value, list):
-        return [_in_camel_case(each) for each in value]
+        return [_in_camel_case(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {_CAMEL_CASE.get(name, name): _in_camel_case(each) for name, each in value.items()}
+    return {_CAMEL_CASE.get(name, name): _in_camel_case(inner) for name, inner in value.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,7 @@ def _children(parent: Any, names: tuple[str, ...]) -> list[Any] | None:
     is_empty = any(name in parent for name in names) or parent.keys() <= _EXPECTED
     if not lists and not is_empty:
         return None
-    return [child for each in lists for child in (each if isinstance(each, list) else [each])]
+    return [child for value in lists for child in (value if isinstance(value, list) else [value])]
 
 
 def select_records(line: bytes, indices: Collection[int]) -> bytes:
@@ -405,6 +405,6 @@ def select_records(line: bytes, indices: Collection[int]) -> bytes:
     return json.dumps(
         {
             signal.resources[0]: [record.as_sent() for record in chosen if record.signal is signal]
-            for signal in {each.signal: None for each in chosen}
+            for signal in {export.signal: None for export in chosen}
         }
     ).encode()

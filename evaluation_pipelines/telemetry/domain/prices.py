@@ -45,7 +45,7 @@ def usd_per_million(
     cache_write_1h: Decimal | None = None,
 ) -> UsdPerMillion:
     """Return the prices of all kinds: without its own, a cached token costs as a usual input."""
-    read, write = (usual if each is None else each for each in (cache_read, cache_write))
+    read, write = (usual if price is None else price for price in (cache_read, cache_write))
     write_1h = write if cache_write_1h is None else cache_write_1h
     return UsdPerMillion(usual, output, read, write, write_1h)
 

@@ -90,7 +90,9 @@ def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
 
     scopes = (scope for resource in resources for scope in resource.scope_logs)
     first = next((record for scope in scopes for record in scope.log_records), None)
-    return first is not None and any(each.field_number == 1 for each in UnknownFieldSet(first))
+    return first is not None and any(
+        unknown_field.field_number == 1 for unknown_field in UnknownFieldSet(first)
+    )
 
 
 def _resource_of_spans(spans: "ResourceSpans") -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _value(value: "AnyValue") -> dict[str, Any]:
         case "bytes_value":
             return {"bytesValue": base64.b64encode(value.bytes_value).decode()}
         case "array_value":
-            values = [_value(each) for each in value.array_value.values]
+            values = [_value(item) for item in value.array_value.values]
             return {"arrayValue": {"values": values}}
         case "kvlist_value":
             return {"kvlistValue": {"values": _pairs(value.kvlist_value.values)}}

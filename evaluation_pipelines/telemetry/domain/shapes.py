@@ -148,12 +148,12 @@ def _keep_hashes_apart(columns: dict[str, Sequence[Any]], count: int) -> None:
         return
     users = columns.get("user_id") or [None] * count
     accounts = columns.get("account_id") or [None] * count
-    hashes = {each for each in set(sent) if each and _ANONYMOUS_HASH.fullmatch(each)}
+    hashes = {name for name in set(sent) if name and _ANONYMOUS_HASH.fullmatch(name)}
     columns["account_id"] = [
-        each if each in hashes else account for each, account in zip(sent, accounts, strict=True)
+        name if name in hashes else account for name, account in zip(sent, accounts, strict=True)
     ]
     columns["user_id"] = [
-        user or (None if each in hashes else each) for user, each in zip(users, sent, strict=True)
+        user or (None if name in hashes else name) for user, name in zip(users, sent, strict=True)
     ]
 
 
@@ -401,8 +401,10 @@ class IngestCounts:
 
     def add(self, other: "IngestCounts") -> None:
         """Add other counts."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for own_field in fields(self):
+            setattr(
+                self, own_field.name, getattr(self, own_field.name) + getattr(other, own_field.name)
+            )
 
     def notes(self, first_date: date) -> Iterator[str]:
         """Yield the numbers of records that are not events and of values that were changed."""

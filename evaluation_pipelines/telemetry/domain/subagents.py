@@ -140,7 +140,7 @@ class Parents:
         keys = keyed.select("organization", "own", "session_id").unique()
         paths = {key: self._path(*key) for key in keys.select("organization", "own").rows()}
         found = [
-            (*key, path[-1], any(not each.startswith(TRACE) for each in path[:-1]))
+            (*key, path[-1], any(not step.startswith(TRACE) for step in path[:-1]))
             for key, path in paths.items()
         ]
         schema = {
@@ -219,7 +219,7 @@ def contested_traces(
     for owner, trace, sessions in names.iter_rows():
         key = session_of(owner, TRACE + trace)
         known, best = stored.get(key), found.get(key)
-        several = {*sessions, *(each[0] for each in (known, best) if each)} - {None}
+        several = {*sessions, *(parent[0] for parent in (known, best) if parent)} - {None}
         is_open = len(several) > 1 or (known is not None and known[1] == BY_TREE)
         if is_open and best is not None and not (best[1] or "").startswith(BY_ROOT):
             contested.add(key)

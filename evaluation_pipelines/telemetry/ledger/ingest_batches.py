@@ -38,7 +38,7 @@ class SessionDateTakenError(LedgerError):
 
 
 _SESSION = SESSION_INDEX.c
-_COLUMNS = tuple(each.name for each in fields(SessionStart))
+_COLUMNS = tuple(own_field.name for own_field in fields(SessionStart))
 
 
 class SessionIndex:
@@ -383,8 +383,8 @@ _MAX_AGE = GRACE_PERIOD / 2
 _ERASED = sa.select(ERASED_EVENTS.c.session_date, ERASED_EVENTS.c.events)
 _BATCH = INGEST_BATCHES.c
 _SUMS = [
-    sa.cast(sa.func.coalesce(sa.func.sum(_BATCH[each.name]), 0), sa.BigInteger).label(each.name)
-    for each in fields(IngestCounts)
+    sa.cast(sa.func.coalesce(sa.func.sum(_BATCH[count.name]), 0), sa.BigInteger).label(count.name)
+    for count in fields(IngestCounts)
 ]
 
 
@@ -426,7 +426,7 @@ class IngestBatches:
         query = sa.select(INGEST_BATCHES, _SOURCE.head_bytes, _SOURCE.head_sha256).join(
             SOURCE_FILES, _SOURCE.file_id == _BATCH.file_id
         )
-        names = [each.name for each in fields(IngestCounts)]
+        names = [count.name for count in fields(IngestCounts)]
         with reading(self._engine) as connection:
             rows = connection.execute(query.where(_BATCH.file_id == file_id)).mappings().all()
         return [
@@ -536,7 +536,7 @@ def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
             f"The file is read up to byte {file.position}: {where} were not stored. "
             "Read the position from the ledger and continue from it."
         )
-    times = [each for each in (file.last_event_time, batch.last_event_time) if each is not None]
+    times = [time for time in (file.last_event_time, batch.last_event_time) if time is not None]
     values: dict[str, Any] = {
         "position": batch.to_offset,
         "head_bytes": batch.head_bytes,

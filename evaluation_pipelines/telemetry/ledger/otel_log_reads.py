@@ -160,7 +160,7 @@ class OtelLogReads:
         query = sa.select(OTEL_LOG_READS).where(_READ.source == source)
         with reading(self._engine) as connection:
             row = connection.execute(query.order_by(_READ.number.desc()).limit(1)).mappings()
-            return next((OtelLogRead(**each) for each in row), None)
+            return next((OtelLogRead(**record) for record in row), None)
 
     def paths(self) -> list[str]:
         """Return the landing files of all reads that are kept, the newest of each source as well.
@@ -217,7 +217,7 @@ class OtelLogReads:
                     _MINUTE.source == read.source, _MINUTE.minute < counted_from
                 )
             )
-            recent = {each: rows for each, rows in minutes.items() if each >= counted_from}
+            recent = {minute: rows for minute, rows in minutes.items() if minute >= counted_from}
             _count(connection, read.source, recent)
 
     def count(self, source: str, minutes: Mapping[int, int], hold: Hold) -> None:
@@ -234,6 +234,6 @@ def _count(connection: sa.Connection, source: str, minutes: Mapping[int, int]) -
         index_elements=[_MINUTE.source, _MINUTE.minute],
         set_={"row_count": insert.excluded.row_count},
     )
-    rows = [{"source": source, "minute": each, "row_count": n} for each, n in minutes.items()]
+    rows = [{"source": source, "minute": minute, "row_count": n} for minute, n in minutes.items()]
     if rows:
         connection.execute(replaced, rows)

@@ -180,7 +180,10 @@ class Retry:
             report.unread[source.path] = why
 
 
-_TABLES = {each.name: each for each in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)}
+_TABLES = {
+    known_table.name: known_table
+    for known_table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +244,7 @@ class _BatchRetry:
         events = dated.events.filter(~pl.col("session_date").is_in(gone))
         quarantined = self._quarantined(found, entries, forgotten)
         old = self._old_parts({*events["session_date"]})
-        before = [each for part in old for each in self._event_ids(part)]
+        before = [event_id for part in old for event_id in self._event_ids(part)]
         if not set(before) <= {*found.events["event_id"]}:
             self._is_changed(entries, report)
             return True

@@ -72,7 +72,7 @@ class CategoryFilter(dict[int, int | None]):
             categories: General categories to delete, such as ``Cf``.
             keep: Characters that stay although their category is deleted.
         """
-        super().__init__((ord(each), ord(each)) for each in keep)
+        super().__init__((ord(character), ord(character)) for character in keep)
         self._categories = frozenset(categories)
 
     def __missing__(self, code: int) -> int | None:
@@ -153,8 +153,8 @@ def _plainest_with_positions(text: str) -> tuple[str, list[int]]:
     folded: list[str] = []
     positions: list[int] = []
     for position, character in enumerate(text):
-        for each in _plainest(character):
-            folded.append(each)
+        for letter in _plainest(character):
+            folded.append(letter)
             positions.append(position)
     return "".join(folded), positions
 
@@ -258,7 +258,7 @@ def is_injection_suspected(text: str) -> bool:
         or signs.search(lower) is not None
         or (latin != lower and signs.search(latin) is not None)
         or any(language.are_in(lower) for language in _foreign())
-        or any(signs.search(each) for each in _decoded(text, lower))
+        or any(signs.search(form) for form in _decoded(text, lower))
         or any(_SQUASHED.search(re.sub(r"\W|_", "", run[0])) for run in _SPACED.finditer(lower))
     )
 
@@ -425,7 +425,7 @@ class TextSanitizer:
         if plain is None:
             return self.text(logged, "parameters")
         # Signs at the beginning of a line are found only in the bare strings.
-        bare, as_logged = ("\n".join(_strings(each)) for each in (plain, document))
+        bare, as_logged = ("\n".join(_strings(side)) for side in (plain, document))
         self._detect(bare, "parameters", as_logged)
         # A name next to its value identifies a secret best; the lines are redacted again.
         safe = json.loads(self._without_secrets(json.dumps(plain, ensure_ascii=False)))
@@ -459,7 +459,7 @@ def _plain_document(document: Any) -> Any:
         return plain_text(document)
     if isinstance(document, dict):
         return {plain_text(name): _plain_document(value) for name, value in document.items()}
-    return [_plain_document(each) for each in document] if isinstance(document, list) else document
+    return [_plain_document(item) for item in document] if isinstance(document, list) else document
 
 
 def _parameter_lines(parameters: Mapping[str, Any]) -> str:

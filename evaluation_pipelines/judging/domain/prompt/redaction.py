@@ -114,7 +114,9 @@ def is_passphrase(value: str) -> bool:
 
 def _is_mixed(word: str) -> bool:
     inner = word.strip(".,:;!?")
-    return len({"letter" if each.isalpha() else each.isdigit() for each in inner}) > 1
+    return (
+        len({"letter" if character.isalpha() else character.isdigit() for character in inner}) > 1
+    )
 
 
 def is_argument(value: str) -> bool:
@@ -143,7 +145,7 @@ def is_groups(value: str) -> bool:
 
 def is_bytes(value: str) -> bool:
     """Return whether numbers are bytes of a key: in no order, and hardly any of them twice."""
-    numbers = [int(each, 0) for each in re.findall(r"0x[0-9a-f]+|[0-9]+", _plain_bytes(value))]
+    numbers = [int(number, 0) for number in re.findall(r"0x[0-9a-f]+|[0-9]+", _plain_bytes(value))]
     return (
         max(numbers) <= _LARGEST_BYTE
         and len({*numbers}) >= 0.6 * len(numbers)
@@ -163,7 +165,11 @@ def is_random(value: str) -> bool:
     words about 30 %. Lower-case prefixes, which services put before their tokens, are ignored.
     """
     drawn = _PREFIX.sub("", value)
-    kinds = [("digit" if each.isdigit() else each.isupper()) for each in drawn if each.isalnum()]
+    kinds = [
+        ("digit" if character.isdigit() else character.isupper())
+        for character in drawn
+        if character.isalnum()
+    ]
     changes = sum(one != other for one, other in itertools.pairwise(kinds))
     fewest = min(kinds.count("digit"), kinds.count(True), kinds.count(False))
     return fewest >= 2 and changes >= 0.45 * len(kinds) and len(kinds) >= _MIN_RANDOM_LENGTH
@@ -181,7 +187,7 @@ def is_encoded_text(value: str) -> bool:
 
 def is_payment_card(value: str) -> bool:
     """Return whether digits are the number of a payment card: its issuer and Luhn check fit."""
-    digits = [int(each) for each in value if each.isdigit()]
+    digits = [int(character) for character in value if character.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return len({*digits}) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
@@ -189,7 +195,7 @@ def is_payment_card(value: str) -> bool:
 def is_iban(value: str) -> bool:
     """Return whether the check digits of an IBAN fit: the number modulo 97 is 1."""
     plain = "".join(value.split())
-    digits = "".join(str(int(each, 36)) for each in plain[4:] + plain[:4])
+    digits = "".join(str(int(character, 36)) for character in plain[4:] + plain[:4])
     return int(digits) % 97 == 1
 
 
@@ -362,7 +368,10 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
     for rule in rules["surroundings"]:
         if any(hint in lower for hint in rule.hints):
             yield from ((rule, found) for found in rule.pattern.finditer(text))
-    for rule in (*rules["words"], *(each for each in rules["personal"] if each.kind in personal)):
+    for rule in (
+        *rules["words"],
+        *(personal_rule for personal_rule in rules["personal"] if personal_rule.kind in personal),
+    ):
         yield from ((rule, found) for found in rule.pattern.finditer(text))
     if numbers := [number for number in rules["numbers"] if number.kind in personal]:
         positions = [found.start() for found in _NUMBER.finditer(text)]

@@ -129,12 +129,12 @@ def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
     """Return the problems of criteria as sentences."""
     ids = [criterion.id for criterion in criteria]
     problems = [
-        f"criteria: {each!r} is not an id: use a-z, 0-9 and _, with a letter first"
-        for each in ids
-        if not _CRITERION_ID.fullmatch(each)
+        f"criteria: {name!r} is not an id: use a-z, 0-9 and _, with a letter first"
+        for name in ids
+        if not _CRITERION_ID.fullmatch(name)
     ]
     problems += [
-        f"criteria: {each} occurs more than once" for each in sorted({*ids}) if ids.count(each) > 1
+        f"criteria: {name} occurs more than once" for name in sorted({*ids}) if ids.count(name) > 1
     ]
     problems += [
         f"criteria: {criterion.id} has {criterion.points} points; it must have at least 1"

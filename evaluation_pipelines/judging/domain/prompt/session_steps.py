@@ -72,8 +72,8 @@ def _reply_texts(node: Any, depth: int) -> Iterator[str]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(node, list):
-        for each in node:
-            yield from _reply_texts(each, depth + 1)
+        for child in node:
+            yield from _reply_texts(child, depth + 1)
     elif isinstance(node, dict) and node.get("thought") is not True:
         text = node.get("text", node.get("content"))
         if isinstance(text, str):
@@ -87,15 +87,15 @@ def _results(node: Any, depth: int) -> Iterator[LoggedToolResult]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(node, list):
-        for each in node:
-            yield from _results(each, depth + 1)
+        for child in node:
+            yield from _results(child, depth + 1)
     elif isinstance(node, dict):
         result = _result(node)
         if result is not None:
             yield result
         else:
-            for each in node.values():
-                yield from _results(each, depth + 1)
+            for child in node.values():
+                yield from _results(child, depth + 1)
 
 
 def _result(node: Mapping[str, Any]) -> LoggedToolResult | None:
@@ -265,8 +265,8 @@ def session_steps(rows: Sequence[Row]) -> list[SessionStep]:
 def offered_tools(rows: Iterable[Row]) -> list[str]:
     """Return the names of the tools that the agent could use, as far as calls to the model say."""
     sent = {row["attributes"]: None for row in rows if OFFERED_TOOLS in (row["attributes"] or "")}
-    lists = [json_object(each).get(OFFERED_TOOLS) for each in sent]
-    names = [name for each in lists if isinstance(each, str) for name in each.split(", ")]
+    lists = [json_object(text).get(OFFERED_TOOLS) for text in sent]
+    names = [name for value in lists if isinstance(value, str) for name in value.split(", ")]
     return list(dict.fromkeys(names))
 
 

@@ -321,7 +321,7 @@ def _prompt_step(
         beginning = task[: _MAX_REPEATED_PROMPT // 2]
         text = f"{beginning}\n[... it goes on as quoted above, where the session began ...{SEAL}]"
         parts = (PromptPart("", text, is_tool_text=False),)
-    note = ", ".join(each for each in step.not_logged if each not in not_logged)
+    note = ", ".join(kind for kind in step.not_logged if kind not in not_logged)
     return PromptStep(
         _clock(step.seconds),
         sanitizer.line(step.title),
@@ -345,7 +345,7 @@ def _heading(
         f"other failures {kinds['failure']}"
     )
     lists = {
-        "NOT LOGGED IN ANY STEP": [_NOT_LOGGED[each] for each in not_logged],
+        "NOT LOGGED IN ANY STEP": [_NOT_LOGGED[kind] for kind in not_logged],
         "TOOLS THAT THE AGENT COULD USE": offered,
     }
     lines = [f"{name}{SEAL}: {', '.join(sequence)}" for name, sequence in lists.items() if sequence]
@@ -359,7 +359,7 @@ def _never_logged(steps: Sequence[SessionStep]) -> list[str]:
     logged |= {part.label for step in tools for part in step.parts}
     if not tools:
         logged |= {"parameters", "result"}
-    return [each for each in _NOT_LOGGED if each not in logged]
+    return [kind for kind in _NOT_LOGGED if kind not in logged]
 
 
 def _clock(seconds: float) -> str:

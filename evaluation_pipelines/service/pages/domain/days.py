@@ -188,7 +188,7 @@ def tiles(now: Span, before: Span, *, has_one_scale: bool = True) -> list[Tile]:
 
 def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:
     """Return a chart of stacked bars, one for each day, that lead to ``urls``."""
-    tallest = max((each.sessions for each in days), default=0)
+    tallest = max((week.sessions for week in days), default=0)
     title = f"Sessions by day and score, {days[0].date} to {days[-1].date}"
     step = (WIDTH - _LEFT) / len(days)
     body = [
@@ -285,7 +285,7 @@ _LENGTHS = (28, 14, 7)
 def usual_days(today: date) -> tuple[tuple[tuple[date, date], tuple[date, date]], ...]:
     """Return the recent days that are compared with as many before, by preference."""
     recent = [DayRange.before_day(today, length) for length in _LENGTHS]
-    return tuple((each.ends, each.before.ends) for each in recent)
+    return tuple((span.ends, span.before.ends) for span in recent)
 
 
 def day_range(since: date | None, until: date | None, today: date) -> DayRange:

@@ -334,7 +334,7 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
 
     def named(title: str, state: State) -> NamedAgents:
         of_state = ((key, change) for key, change in changes.items() if change.state == state)
-        found = sorted((each for each in of_state if each[0] not in fallen), key=_furthest)
+        found = sorted((label for label in of_state if label[0] not in fallen), key=_furthest)
         links = [link(*key, after) for key, after in found]
         return NamedAgents(title, links[:MOST_CHANGED], max(0, len(links) - MOST_CHANGED))
 

@@ -135,7 +135,7 @@ def lost_by(by: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _only_repeated() -> pl.Expr:
     """Return what is left of the lost calls without the failed and wasted ones."""
-    corrected, wasted = (pl.col(each).fill_null(0) for each in ("corrected", "wasted"))
+    corrected, wasted = (pl.col(column).fill_null(0) for column in ("corrected", "wasted"))
     others = 2 * (pl.col("lost_calls") - pl.col("failed") - wasted) + corrected
     is_known = pl.col("repeated").is_not_null()
     return pl.when(is_known).then(others.round().cast(pl.Int64)).alias("only_repeated")

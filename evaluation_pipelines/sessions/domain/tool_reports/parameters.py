@@ -182,8 +182,8 @@ def _leaves(
     if name in COMMANDS and isinstance(value, list):
         value = _command_text(value)
     if isinstance(value, dict):
-        for each, inner in value.items():
-            yield from _leaves(f"{path}.{each}", each, inner, ignored)
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}", key, inner, ignored)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _leaves(f"{path}.{number}", name, inner, ignored)
@@ -209,8 +209,8 @@ def _normal(text: str) -> str:
 def _free_text(words: list[str]) -> tuple[tuple[str, ...], str]:
     """Return the words of a text that name something, and the others as one character each."""
     names, plain = [], []
-    for each in words:
-        word = each.lstrip("(").rstrip(".,:;!?()")
+    for raw in words:
+        word = raw.lstrip("(").rstrip(".,:;!?()")
         if not _PLAIN_WORD.fullmatch(word) or _INNER_CAPITAL.search(word):
             names.append(_normal(word))
         else:
@@ -230,8 +230,8 @@ def _texts(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for each in value.values():
-                yield from _texts(each)
+            for item in value.values():
+                yield from _texts(item)
         case list():
-            for each in value:
-                yield from _texts(each)
+            for item in value:
+                yield from _texts(item)

@@ -99,7 +99,7 @@ def _pairs(questions: list[Question]) -> list[tuple[int, int, float]]:
 def _similarities(text: Sequence[str], earlier: Sequence[str]) -> NDArray[np.float64]:
     """Return the similarity of one text to each of some earlier ones."""
     (distances,) = process.cdist(text, earlier, scorer=Indel.distance, dtype=np.int32)
-    lengths = np.array([len(each) for each in earlier])
+    lengths = np.array([len(question) for question in earlier])
     has_all_words = distances == np.abs(lengths - len(text[0]))
     both = np.maximum(lengths + len(text[0]), 1)
     return np.where(has_all_words, 1 - distances / both, 0.0)
@@ -233,7 +233,7 @@ def _belongs(key: int, members: Mapping[int, None], questions: Mapping[int, Ques
     if key in members:
         return True
     compared = list(members)[-LOOK_BACK:]
-    return all(similarity(questions[key], questions[each]) >= SIMILAR for each in compared)
+    return all(similarity(questions[key], questions[other]) >= SIMILAR for other in compared)
 
 
 MAX_CALLS_LATER = 3
@@ -299,7 +299,7 @@ def _corrected_pairs(calls: pl.DataFrame) -> pl.DataFrame:
 def _goals(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return the pairs of parameters with the same goal and the similarity of their best texts."""
     logged = pl.concat([pairs["parameters"], pairs["other"]]).unique(maintain_order=True)
-    rows = [(each, text) for each in logged for text in _compared_texts(each)]
+    rows = [(call, text) for call in logged for text in _compared_texts(call)]
     texts = pl.DataFrame(rows, {"logged": pl.String, "text": pl.String}, orient="row")
     both = pairs.join(texts, left_on="parameters", right_on="logged").join(
         texts, left_on="other", right_on="logged", suffix="_after"

@@ -76,12 +76,12 @@ def _messages(value: AnyValue | None) -> list[dict[str, Any]]:
         found = json.loads(sent) if isinstance(sent, str) else sent
     except (ValueError, RecursionError):
         return []
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def _parts(messages: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     parts = [message.get("parts") for message in messages]
-    found = [part for each in parts if isinstance(each, list) for part in each]
+    found = [part for items in parts if isinstance(items, list) for part in items]
     return [
         part
         for part in found

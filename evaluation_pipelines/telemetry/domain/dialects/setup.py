@@ -80,8 +80,10 @@ def _encoded(value: str) -> str:
     """Percent-encode what a value of OTEL_RESOURCE_ATTRIBUTES cannot have."""
     allowed = "-._~/:@+"
     return "".join(
-        each if each.isascii() and (each.isalnum() or each in allowed) else _percent(each)
-        for each in value
+        character
+        if character.isascii() and (character.isalnum() or character in allowed)
+        else _percent(character)
+        for character in value
     )
 
 

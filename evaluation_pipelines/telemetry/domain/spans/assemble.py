@@ -108,9 +108,9 @@ def _inner(rows: pl.DataFrame) -> set[tuple[str, str]]:
             path[at] = None
             at = parents.get(at)
         is_below = at in below and (below[at] or at in names)
-        for each in reversed(path):
-            below[each] = is_below
-            is_below = is_below or each in names
+        for span_id in reversed(path):
+            below[span_id] = is_below
+            is_below = is_below or span_id in names
     return {name for name in names if below[name]}
 
 
@@ -296,9 +296,9 @@ def _trees(rows: Iterable[_Row]) -> list[_Span]:
     for row in rows:
         by_span[row.span_id][row.span_role] = row
     spans = []
-    for each in by_span.values():
-        main = next((role for role in each if role not in _OF_A_SPAN), next(iter(each)))
-        spans.append(_Span(each.pop(main), each))
+    for roles in by_span.values():
+        main = next((role for role in roles if role not in _OF_A_SPAN), next(iter(roles)))
+        spans.append(_Span(roles.pop(main), roles))
     spans.sort(key=lambda span: span.order)
     by_id = {span.main.span_id: span for span in spans}
     for span in spans:

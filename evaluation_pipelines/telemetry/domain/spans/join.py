@@ -132,9 +132,9 @@ def _join(session: Sequence[_Event], pairs: list[tuple[int, int]], doubles: set[
     for event in session:
         kind = _KINDS.get(event.event_name, event.event_name)
         (spans if event.is_second else logs)[kind].append(event)
-    decided = {each.tool_use_id for each in logs[_DECISIONS]} - {None}
+    decided = {row.tool_use_id for row in logs[_DECISIONS]} - {None}
     both = (*logs[_DECISIONS], *spans[_DECISIONS])
-    refused = {each.tool_use_id for each in both if each.decision == "reject"} - {None}
+    refused = {row.tool_use_id for row in both if row.decision == "reject"} - {None}
     with_text = set[str | None]()
     for kind in (_CALLS, _TOOLS, _PROMPTS):
         for log, span in _pairs(logs[kind], spans[kind]):
@@ -142,13 +142,13 @@ def _join(session: Sequence[_Event], pairs: list[tuple[int, int]], doubles: set[
             doubles.add(span.row)
             with_text |= {span.span_id} - {None} if log.has_content else set()
     known = (
-        *(each for each in spans[_DECISIONS] if each.tool_use_id in decided),
-        *(each for name in _ONCE if logs[name] for each in spans[name]),
-        *(each for each in spans[_TOOLS] if each.tool_use_id in refused),
-        *(each for each in spans[_PROMPTS] if each.span_role == ASKED and logs[_PROMPTS]),
-        *(each for each in spans[_REPLIES] if logs[_REPLIES] or each.span_id in with_text),
+        *(row for row in spans[_DECISIONS] if row.tool_use_id in decided),
+        *(row for name in _ONCE if logs[name] for row in spans[name]),
+        *(row for row in spans[_TOOLS] if row.tool_use_id in refused),
+        *(row for row in spans[_PROMPTS] if row.span_role == ASKED and logs[_PROMPTS]),
+        *(row for row in spans[_REPLIES] if logs[_REPLIES] or row.span_id in with_text),
     )
-    doubles |= {each.row for each in known}
+    doubles |= {one.row for one in known}
 
 
 def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_Event, _Event]]:

@@ -120,8 +120,8 @@ def _messages(value: Any, level: int) -> Iterator[Message]:
     if level > _MOST_LEVELS:
         return
     if isinstance(value, list):
-        for each in reversed(value):
-            yield from _messages(each, level + 1)
+        for item in reversed(value):
+            yield from _messages(item, level + 1)
     elif isinstance(value, dict):
         message = _message(value)
         if message is not None:

@@ -273,11 +273,11 @@ def _tool_names(definitions: str | None) -> str | None:
 
 def _names(sent: Any) -> Iterator[str]:
     """Yield names in a list of tools, or of groups of declarations as Gemini has them."""
-    for each in sent if isinstance(sent, list) else ():
-        if isinstance(each, dict):
-            yield from _names(each.get("functionDeclarations", each.get("function_declarations")))
-            function = each.get("function")
-            name = (function if isinstance(function, dict) else each).get("name")
+    for tool in sent if isinstance(sent, list) else ():
+        if isinstance(tool, dict):
+            yield from _names(tool.get("functionDeclarations", tool.get("function_declarations")))
+            function = tool.get("function")
+            name = (function if isinstance(function, dict) else tool).get("name")
             if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
                 yield name
 

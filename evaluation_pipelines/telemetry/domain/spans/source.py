@@ -39,7 +39,9 @@ class SpanView:
 
     def event(self, name: str) -> dict[str, Any]:
         """Return the attributes of the last event with a name, empty without one."""
-        return next((found for each, found in reversed(self.events) if each == name), {})
+        return next(
+            (found for event_name, found in reversed(self.events) if event_name == name), {}
+        )
 
     @property
     def has_failed(self) -> bool:

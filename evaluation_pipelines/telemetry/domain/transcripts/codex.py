@@ -343,7 +343,7 @@ def _parent(payload: _Payload) -> tuple[str | None, str | None]:
         return (payload.session_id, "sub-agent") if is_other else (None, None)
     if not isinstance(spawned, dict):
         return payload.session_id, str(spawned)
-    spawn = next((each for each in spawned.values() if isinstance(each, dict)), {})
+    spawn = next((agent for agent in spawned.values() if isinstance(agent, dict)), {})
     name = spawn.get("agent_role") or spawn.get("agent_nickname") or "sub-agent"
     return spawn.get("parent_thread_id") or payload.session_id, str(name)
 

@@ -52,7 +52,7 @@ def _call(name: str | None, arguments: Any, status: str | None, response: Any) -
     """Return the attributes of a call in telemetry."""
     answer = response if isinstance(response, dict) else {}
     output, error = answer.get("output"), answer.get("error")
-    codes = EXIT_CODE.findall(next((each for each in (output, error) if isinstance(each, str)), ""))
+    codes = EXIT_CODE.findall(next((text for text in (output, error) if isinstance(text, str)), ""))
     return {
         "function_name": name,
         "function_args": _encode(arguments).decode(),

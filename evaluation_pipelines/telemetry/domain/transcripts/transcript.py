@@ -232,7 +232,7 @@ class Transcript(ABC):
         if call is None or call.result_offset is not None:
             return None
         call.result_offset = offset
-        if all(each.result_offset is not None for each in self._calls.values()):
+        if all(sent.result_offset is not None for sent in self._calls.values()):
             self._calls.clear()
         return call
 
@@ -332,7 +332,9 @@ def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
     for place, group in groupby(records, key=lambda record: record.place):
         same_place = list(group)
         for start in range(0, len(same_place), _MOST_RECORDS):
-            logs = [_log_record(each) for each in same_place[start : start + _MOST_RECORDS]]
+            logs = [
+                _log_record(one_record) for one_record in same_place[start : start + _MOST_RECORDS]
+            ]
             resource = {
                 "service.name": program.replace("_", "-"),
                 "service.version": place.version,
