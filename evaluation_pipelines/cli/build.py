@@ -8,7 +8,7 @@ import typer
 
 from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.cli.conventions import PARTLY, of_parts
-from evaluation_pipelines.cli.dates import (
+from evaluation_pipelines.cli.filters import (
     DATES_OF_FILES,
     DATES_TO_BUILD,
     DateRange,

@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.dates import (
+from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_STARTED,
+    option_names,
+    parse_arm,
     parse_as_of,
     parse_dates,
+    with_session_filter,
 )
-from evaluation_pipelines.cli.filters import option_names, parse_arm, with_session_filter
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,
@@ -31,7 +33,12 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import rows_as_csv
 from evaluation_pipelines.cli.session_lines import waiting_of
-from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
+from evaluation_pipelines.comparison.compare_models import (
+    compare_by_outcome,
+    compare_models,
+    last_days,
+    tables_of,
+)
 from evaluation_pipelines.comparison.domain.compare import (
     MIN_RUNS,
     Comparison,
@@ -53,7 +60,6 @@ from evaluation_pipelines.comparison.domain.outcomes import (
 )
 from evaluation_pipelines.comparison.domain.outcomes import sentences as outcome_sentences
 from evaluation_pipelines.comparison.domain.runs import MODELS, Nouns
-from evaluation_pipelines.comparison.outcomes import compare_by_outcome
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
     REQUIRED,

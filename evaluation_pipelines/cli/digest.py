@@ -11,7 +11,7 @@ from evaluation_pipelines.attention.digest import digest_page, make_digest
 from evaluation_pipelines.attention.domain.digest import Digest, Shift
 from evaluation_pipelines.attention.send import NoWebhookError, send_digest
 from evaluation_pipelines.cli.conventions import FAILED
-from evaluation_pipelines.cli.dates import parse_dates
+from evaluation_pipelines.cli.filters import parse_dates
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,

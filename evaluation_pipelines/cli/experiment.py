@@ -64,7 +64,7 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     --output writes it with the key of the assignment, for machines without the ledger.
     """
     # Loads Polars and the ledger, which an assignment by file does not need.
-    from evaluation_pipelines.cli.dates import parse_dates
+    from evaluation_pipelines.cli.filters import parse_dates
     from evaluation_pipelines.comparison.domain.gate import METRICS
     from evaluation_pipelines.comparison.experiments import create
     from evaluation_pipelines.settings import load_settings

@@ -9,8 +9,7 @@ import typer
 
 from evaluation_pipelines.cli.compare import time_range
 from evaluation_pipelines.cli.conventions import USAGE
-from evaluation_pipelines.cli.dates import DATES_STARTED
-from evaluation_pipelines.cli.filters import parse_arm, with_session_filter
+from evaluation_pipelines.cli.filters import DATES_STARTED, parse_arm, with_session_filter
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,
@@ -36,7 +35,7 @@ from evaluation_pipelines.comparison.domain.gate import (
 )
 from evaluation_pipelines.comparison.gate import Arms, GateFile, read_gate_file, run_gate
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.reporting.domain.markdown import bullets, escaped, markdown_table
+from evaluation_pipelines.formatting import bullets, escaped, markdown_table
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.conventions import PARTLY, of_parts
-from evaluation_pipelines.cli.dates import (
+from evaluation_pipelines.cli.filters import (
     DATES_TO_REREAD,
     DateRange,
     dates_in,

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import polars as pl
 
 from evaluation_pipelines.as_of import read_lake_as_of
-from evaluation_pipelines.cli.dates import (
+from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_TO_LIST,
     dates_in,
     parse_as_of,
     parse_dates,
     usual_dates,
+    with_session_filter,
 )
-from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import OutputFormat, pluralize, print_line, print_table
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.comparison.domain.runs import PEOPLE

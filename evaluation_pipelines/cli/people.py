@@ -10,8 +10,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.cli.conventions import ListGroup
-from evaluation_pipelines.cli.dates import dates_in
-from evaluation_pipelines.cli.filters import option_names, with_session_filter
+from evaluation_pipelines.cli.filters import dates_in, option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,

@@ -77,7 +77,7 @@ COMMANDS = {
     ),
     "quarantine": Entry("quarantine:app", _RUN, "List unreadable lines, and read them again."),
     "serve": Entry("serve:serve", _RUN, "Run the service: receiver, API and web pages."),
-    "mcp": Entry("mcp:mcp", _RUN, "Answer an agent's questions about sessions over MCP."),
+    "mcp": Entry("serve:mcp", _RUN, "Answer an agent's questions about sessions over MCP."),
     "settings": Entry("settings:settings", _RUN, "List the settings and their values."),
 }
 """Command name -> its place in this package and its line of help, shown without loading it."""

@@ -12,7 +12,13 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.cli.conventions import ListGroup, of_parts
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.filters import (
+    AS_OF,
+    DATES_TO_LIST,
+    dates_in,
+    parse_as_of,
+    parse_dates,
+)
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,

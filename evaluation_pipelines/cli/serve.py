@@ -1,4 +1,4 @@
-"""Command ``serve``: receive telemetry, keep the data current, answer programs."""
+"""Commands ``serve`` and ``mcp``: receive telemetry, keep the data current, answer programs."""
 
 from importlib.util import find_spec
 from typing import Annotated
@@ -9,11 +9,11 @@ from evaluation_pipelines.cli.conventions import GRPC_PORT, OTLP_PORT
 from evaluation_pipelines.cli.output import print_error
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores, read_stores
 
 
 class NotInstalledError(UserError):
-    """The packages of the service are not installed."""
+    """The packages of an extra are not installed."""
 
 
 def serve(
@@ -56,3 +56,17 @@ def serve(
 
 def _print_address(url: str) -> None:
     print_error(f"{url} (Ctrl-C stops it)")
+
+
+def mcp() -> None:
+    """Answer an agent's questions about sessions over MCP.
+
+    Read only. Once there are keys, it has the rights of the key in EVAL_MCP_KEY: text needs the
+    role reviewer. An agent program starts it itself.
+    """
+    if find_spec("mcp") is None or find_spec("fastapi") is None:
+        raise NotInstalledError("MCP is an extra: pip install 'evaluation-pipelines[service,mcp]'.")
+    from evaluation_pipelines.service.mcp_server import serve_stdio  # slow to import
+
+    with read_stores(load_settings()) as stores:
+        serve_stdio(stores)

@@ -7,7 +7,7 @@ from enum import StrEnum
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import DateRange, parse_dates, usual_dates
+from evaluation_pipelines.cli.filters import DateRange, parse_dates, usual_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,

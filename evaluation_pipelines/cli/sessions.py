@@ -8,8 +8,15 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.filters import options_text, with_session_filter
+from evaluation_pipelines.cli.filters import (
+    AS_OF,
+    DATES_TO_LIST,
+    dates_in,
+    options_text,
+    parse_as_of,
+    parse_dates,
+    with_session_filter,
+)
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,

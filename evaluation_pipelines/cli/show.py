@@ -8,8 +8,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.conventions import ORGANIZATION, SESSION
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
-from evaluation_pipelines.cli.filters import named_session
+from evaluation_pipelines.cli.filters import AS_OF, named_session, parse_as_of
 from evaluation_pipelines.cli.judging.score_output import score_record, show_judge_score
 from evaluation_pipelines.cli.output import (
     OutputFormat,

@@ -16,7 +16,7 @@ from evaluation_pipelines.attention.gather import address_of, examine, gather
 from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.cli.conventions import FAILED, PARTLY
-from evaluation_pipelines.cli.dates import why_not_built
+from evaluation_pipelines.cli.filters import why_not_built
 from evaluation_pipelines.cli.output import (
     DATA,
     OutputFormat,

@@ -10,16 +10,18 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.conventions import ORGANIZATION
-from evaluation_pipelines.cli.dates import (
+from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_TO_LIST,
     DateRange,
     dates_in,
+    named_session,
+    options_text,
     parse_as_of,
     parse_dates,
     usual_dates,
+    with_session_filter,
 )
-from evaluation_pipelines.cli.filters import named_session, options_text, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from evaluation_pipelines.comparison.compare_models import runs_to_compare
+from evaluation_pipelines.comparison.compare_models import runs_to_compare, with_outcomes
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.domain.gate import (
     BASE,
@@ -24,7 +24,6 @@ from evaluation_pipelines.comparison.domain.gate import (
 )
 from evaluation_pipelines.comparison.domain.groups import Grouping, attribute
 from evaluation_pipelines.comparison.domain.outcomes import Rule
-from evaluation_pipelines.comparison.outcomes import with_outcomes
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter

@@ -22,8 +22,7 @@ from evaluation_pipelines.comparison.compare_models import (
     usual_question,
     write_comparison,
 )
-from evaluation_pipelines.comparison.domain.checks import CHECKS
-from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.compare import CHECKS, Comparison
 from evaluation_pipelines.comparison.domain.prediction import HEADINGS, lines
 from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.defs.automation import (
@@ -53,6 +52,13 @@ from evaluation_pipelines.defs.metadata import (
 from evaluation_pipelines.defs.reputation import agent_scores, external_signals, reputation_scores
 from evaluation_pipelines.defs.runs import LoggedProgress
 from evaluation_pipelines.defs.sessions import masque_lift
+from evaluation_pipelines.formatting import (
+    LONGEST_SENTENCE,
+    bullets,
+    escaped,
+    markdown_table,
+)
+from evaluation_pipelines.judge_changes.anchors import change_rows, write_judge_changes
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NO_CHANGE,
     JudgeChange,
@@ -61,7 +67,6 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     sentences,
     title,
 )
-from evaluation_pipelines.judge_changes.measure import change_rows, write_judge_changes
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, most_named
 from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import write_report
@@ -71,12 +76,6 @@ from evaluation_pipelines.reporting.domain.comparison_report import (
     markdown_answers,
     picture,
     report,
-)
-from evaluation_pipelines.reporting.domain.markdown import (
-    LONGEST_SENTENCE,
-    bullets,
-    escaped,
-    markdown_table,
 )
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (

@@ -35,9 +35,8 @@ from evaluation_pipelines.defs.metadata import (
 )
 from evaluation_pipelines.defs.runs import LoggedProgress, is_nightly
 from evaluation_pipelines.defs.telemetry.ingest import report_checks
-from evaluation_pipelines.formatting import interval, number
+from evaluation_pipelines.formatting import interval, markdown_table, number
 from evaluation_pipelines.numerics.estimates import Estimate
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.scorecards.blind_reviews import (

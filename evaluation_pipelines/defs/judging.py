@@ -42,6 +42,7 @@ from evaluation_pipelines.defs.runs import (
     is_nightly,
     is_unfinished,
 )
+from evaluation_pipelines.formatting import markdown_table
 from evaluation_pipelines.judging.batch.collect import has_work
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.prompt.rubric import TOTAL_POINTS, USUAL_MEAN
@@ -53,7 +54,6 @@ from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.run import RunRequest, judge, judge_session, utc_now
 from evaluation_pipelines.judging.score_requests import RequestResult
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS
 from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.sessions.find import SessionName

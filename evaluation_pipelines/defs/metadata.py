@@ -15,10 +15,10 @@ import dagster as dg
 import polars as pl
 
 from evaluation_pipelines.build import DateFailed
+from evaluation_pipelines.formatting import markdown_table
 from evaluation_pipelines.judging.domain.badge import GREEN_FROM
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.charts import bars_svg, histogram_svg
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import (
     EVALUATION_BOOKS,
     SESSION_EVALUATIONS,

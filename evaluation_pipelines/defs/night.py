@@ -22,7 +22,7 @@ from evaluation_pipelines.defs.automation import (
 from evaluation_pipelines.defs.judging import judge_scores
 from evaluation_pipelines.defs.runs import is_unfinished, last_date_done
 from evaluation_pipelines.erasure.expire import Expire, Expiry
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.formatting import markdown_table
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores
 

@@ -28,9 +28,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.attention.checks import check_alerts
-from evaluation_pipelines.judge_changes.anchors import read_history
+from evaluation_pipelines.judge_changes.anchors import read_history, write_judge_changes
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun
 from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans

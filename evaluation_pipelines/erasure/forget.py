@@ -29,7 +29,7 @@ from evaluation_pipelines.erasure.selection import (
     Selection,
     select,
 )
-from evaluation_pipelines.judge_changes.measure import write_judge_changes
+from evaluation_pipelines.judge_changes.anchors import write_judge_changes
 from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
 from evaluation_pipelines.reporting.analysts_database import served_copy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from evaluation_pipelines.reporting.domain.markdown import LONGEST_SENTENCE
+from evaluation_pipelines.formatting import LONGEST_SENTENCE
 
 TEMPLATES = Path(__file__).parent / "templates"
 """Folder of the templates, style sheet and script."""

@@ -13,7 +13,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.formatting import one_line
-from evaluation_pipelines.judge_changes.measure import write_judge_changes
+from evaluation_pipelines.judge_changes.anchors import write_judge_changes
 from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
 from evaluation_pipelines.people.identity_store import hidden_attributes, hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (

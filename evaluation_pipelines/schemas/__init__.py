@@ -12,7 +12,6 @@ from evaluation_pipelines.schemas.judge_score import (
     MISSING_TOOLS,
     SCORE_FLAGS,
 )
-from evaluation_pipelines.schemas.outcomes import OUTCOME_KINDS, SESSION_OUTCOMES
 from evaluation_pipelines.schemas.relations import (
     AGENTS,
     ALERTS,
@@ -43,7 +42,9 @@ from evaluation_pipelines.schemas.sessions import (
     AGENT_SESSIONS,
     DEMO_JUDGE,
     MIXED,
+    OUTCOME_KINDS,
     RANKED_PERFORMANCE,
+    SESSION_OUTCOMES,
     SESSION_PERFORMANCE,
     TOOL_REPORT_TEXTS,
     TOOL_REPORTS,

@@ -19,10 +19,9 @@ from evaluation_pipelines.service.errors import (
 )
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.service.limits import Limits
-from evaluation_pipelines.service.live import Live
+from evaluation_pipelines.service.live import Keeper, Live
 from evaluation_pipelines.service.pages import (
     agents,
     books,

@@ -20,8 +20,8 @@ from evaluation_pipelines.attention.gather import examine
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, grouping
+from evaluation_pipelines.judge_changes.anchors import judge_changes
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.measure import judge_changes
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentTimes, agent_changes
 from evaluation_pipelines.reporting.books import COMPARED, ComparedTables
 from evaluation_pipelines.schemas import (

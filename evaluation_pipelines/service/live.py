@@ -1,17 +1,25 @@
-"""What runs next to the routes: poller of events, worker of requested scores, and others."""
+"""What runs next to the routes: poller of events, worker of requested scores, and others.
+
+One of them is the child process that keeps the data current: started, and started again.
+"""
 
 import asyncio
 import logging
+import sys
 import threading
 import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic
 
 from fastapi.requests import HTTPConnection
 
-from evaluation_pipelines.attention.send import note_judge
+from evaluation_pipelines.access.key_ring import KeyRing
+from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, reported
+from evaluation_pipelines.attention.send import note_judge, raise_alert
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.endpoint.client import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -21,12 +29,94 @@ from evaluation_pipelines.judging.run import LET_GO_S, JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner import Interruption
 from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.storage.ledger.errors import LedgerError
-from evaluation_pipelines.storage.lock import LockTimeoutError
+from evaluation_pipelines.storage.lock import KEEP_CURRENT, LockTimeoutError
 from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
+
+KEEPER_LOG = logging.getLogger("evaluation_pipelines.service.keep_current")
+
+# Not from the working folder, where anyone may have put a module.
+COMMAND = (sys.executable, "-P", "-m", "evaluation_pipelines.service.keep_current")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_RAN_WELL_S = 300.0
+"""After so long the next failure counts as the first one."""
+
+_SECONDS_TO_END = 5
+
+
+def is_for_one_person(stores: Stores, keys: KeyRing) -> bool:
+    """Return whether an installation is that of one person, who should have to start one thing.
+
+    It has no keys, a ledger of this machine, and telemetry in a folder.
+    """
+    is_local = stores.ledger.engine.dialect.name == "sqlite" and stores.landing.folder is not None
+    return is_local and not keys.has_valid_keys()
+
+
+class Keeper:
+    """Keeps a process of ``keep_current`` running next to a service."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep it running meanwhile."""
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        """Start the process, and again each time that it ends, after growing pauses."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            began = monotonic()
+            try:
+                process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE)
+            except OSError as error:
+                reason = f"it cannot be started: {error.strerror or error}"
+            else:
+                reason = _why(await _ended(process))
+            if monotonic() - began >= _RAN_WELL_S:
+                pause_s = _FIRST_PAUSE_S
+            told = "telemetry is not read and built: %s. Next try in %g s"
+            KEEPER_LOG.error(told, reason, pause_s)
+            await asyncio.to_thread(self._raise_alert, reason)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _raise_alert(self, reason: str) -> None:
+        """Raise the alert, unless the process itself has done it and said more."""
+        alert = reported(NOT_CURRENT, KEEP_CURRENT, f"Its process has ended: {reason}")
+        try:
+            raise_alert(self._installation.stores, alert, self._installation.clock(), KEEPER_LOG)
+        except LedgerError as error:
+            KEEPER_LOG.warning("the ledger cannot be used: %s", error)
+
+
+async def _ended(process: Process) -> int:
+    """Wait for the end of the process, or end it when the service ends; return its code."""
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), _SECONDS_TO_END)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        raise
+
+
+def _why(code: int) -> str:
+    return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+
 
 LOG = logging.getLogger(__name__)
 

@@ -44,13 +44,8 @@ from evaluation_pipelines.reporting.session_view import SessionView, session_vie
 from evaluation_pipelines.reputation.domain.agent_rating import progress, score_parts
 from evaluation_pipelines.reputation.submitted import agent_window
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey
-from evaluation_pipelines.service.caller import check_role
-from evaluation_pipelines.service.errors import ServiceError, not_found
-from evaluation_pipelines.service.kept import Asked, Kept
-from evaluation_pipelines.service.pages.domain.days import usual_days
-from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS, why
-from evaluation_pipelines.service.routes.common import json_rows, json_value
-from evaluation_pipelines.service.scope import (
+from evaluation_pipelines.service.caller import (
+    check_role,
     hidden_from,
     is_person,
     person_of,
@@ -58,6 +53,11 @@ from evaluation_pipelines.service.scope import (
     sees_texts,
     waiting_of,
 )
+from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.kept import Asked, Kept
+from evaluation_pipelines.service.pages.domain.days import usual_days
+from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS, why
+from evaluation_pipelines.service.routes.common import json_rows, json_value
 from evaluation_pipelines.sessions.domain.find_session import whole_name
 from evaluation_pipelines.sessions.domain.session_filter import repositories_named
 from evaluation_pipelines.sessions.find import SessionName

@@ -28,9 +28,8 @@ from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
-from evaluation_pipelines.service.keeper import Keeper, is_for_one_person
 from evaluation_pipelines.service.limits import Connections, is_loopback
-from evaluation_pipelines.service.live import Live
+from evaluation_pipelines.service.live import Keeper, Live, is_for_one_person
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import read_own_prices
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.comparison.domain.checks import CHECKS
-from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.compare import CHECKS, Comparison
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions

@@ -11,10 +11,14 @@ from typing import Any
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.build.build import publish_scores, unpublished_dates
-from evaluation_pipelines.judge_changes.anchors import JudgeHistory, read_history
+from evaluation_pipelines.judge_changes.anchors import (
+    JudgeHistory,
+    measure,
+    read_history,
+    write_judge_changes,
+)
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.measure import measure, write_judge_changes
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.stores import Stores

@@ -19,7 +19,7 @@ from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, NOT_PUBL
 from evaluation_pipelines.reporting import publish
 from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.service.keep_current import CurrentData
-from evaluation_pipelines.service.keeper import is_for_one_person
+from evaluation_pipelines.service.live import is_for_one_person
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import BUILD, KEEP_CURRENT, held, holders
 from evaluation_pipelines_tests.service.live_service import LiveService

@@ -22,8 +22,7 @@ from evaluation_pipelines.cli.conventions import (
     DefaultCommandGroup,
     of_parts,
 )
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
-from evaluation_pipelines.cli.filters import named_session
+from evaluation_pipelines.cli.filters import DATES_TO_LIST, dates_in, named_session, parse_dates
 from evaluation_pipelines.cli.judging.judge_list import list_judge
 from evaluation_pipelines.cli.judging.score_output import print_request, unless_judged
 from evaluation_pipelines.cli.judging.validate import validate_judge
@@ -41,7 +40,16 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.formatting import interval, points, signed, usd
-from evaluation_pipelines.judge_changes.anchors import JudgeHistory, NoBridgeError, read_history
+from evaluation_pipelines.judge_changes.anchors import (
+    JudgeHistory,
+    NoBridgeError,
+    anchor_rows,
+    change_rows,
+    judge_changes,
+    measure,
+    read_history,
+    write_judge_changes,
+)
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NO_CHANGE,
     JudgeChange,
@@ -52,13 +60,6 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     title,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.measure import (
-    anchor_rows,
-    change_rows,
-    judge_changes,
-    measure,
-    write_judge_changes,
-)
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore

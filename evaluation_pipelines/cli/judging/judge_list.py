@@ -11,8 +11,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
-from evaluation_pipelines.cli.filters import option_names, with_session_filter
+from evaluation_pipelines.cli.filters import AS_OF, option_names, parse_as_of, with_session_filter
 from evaluation_pipelines.cli.judging.score_output import score_record, time_of
 from evaluation_pipelines.cli.output import (
     OutputFormat,

@@ -12,8 +12,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.conventions import FAILED, OPTIONAL_SESSION, ORGANIZATION, of_parts
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
-from evaluation_pipelines.cli.filters import named_session, with_session_filter
+from evaluation_pipelines.cli.filters import AS_OF, named_session, parse_as_of, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,

@@ -16,8 +16,13 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.conventions import ListGroup
-from evaluation_pipelines.cli.dates import AS_OF, dates_in, parse_as_of
-from evaluation_pipelines.cli.filters import named_session, with_session_filter
+from evaluation_pipelines.cli.filters import (
+    AS_OF,
+    dates_in,
+    named_session,
+    parse_as_of,
+    with_session_filter,
+)
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,

@@ -13,8 +13,8 @@ from evaluation_pipelines.defs.automation import (
 )
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.runs import LoggedProgress
+from evaluation_pipelines.formatting import markdown_table
 from evaluation_pipelines.outcomes.table import write_late
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -34,7 +34,7 @@ from evaluation_pipelines.comparison.domain.models import Row, name_of
 from evaluation_pipelines.comparison.domain.regressions import ALERT_POINTS, INSUFFICIENT
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, PEOPLE, Nouns
 from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
-from evaluation_pipelines.formatting import points
+from evaluation_pipelines.formatting import LONGEST_SENTENCE, bullets, escaped, points
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 from evaluation_pipelines.reporting.domain.charts import distributions, forest, scatter, trend
 from evaluation_pipelines.reporting.domain.comparison_tables import (
@@ -49,7 +49,6 @@ from evaluation_pipelines.reporting.domain.comparison_tables import (
     worst_cards,
     worst_table,
 )
-from evaluation_pipelines.reporting.domain.markdown import LONGEST_SENTENCE, bullets, escaped
 
 LONGEST_ALERT = 2000
 """Maximum number of characters of an alert, which names sessions."""

@@ -20,6 +20,7 @@ from evaluation_pipelines.formatting import (
     DASH,
     duration,
     interval,
+    markdown_table,
     percent,
     points,
     probability,
@@ -28,7 +29,6 @@ from evaluation_pipelines.formatting import (
     whole,
 )
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
-from evaluation_pipelines.reporting.domain.markdown import markdown_table
 
 UNKNOWN = "unknown"
 

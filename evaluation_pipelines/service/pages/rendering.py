@@ -31,13 +31,9 @@ from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.store import AuditSample
-from evaluation_pipelines.service.caller import KEY_COOKIE, caller_with
-from evaluation_pipelines.service.errors import ServiceError, not_found
-from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.kept import PATIENCE_S, Asked, Kept, kept_of
-from evaluation_pipelines.service.pages.domain.session_lines import options_of
-from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import (
+from evaluation_pipelines.service.caller import (
+    KEY_COOKIE,
+    caller_with,
     hidden_from,
     is_person,
     organization_of,
@@ -45,6 +41,11 @@ from evaluation_pipelines.service.scope import (
     sees_texts,
     waiting_for,
 )
+from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.kept import PATIENCE_S, Asked, Kept, kept_of
+from evaluation_pipelines.service.pages.domain.session_lines import options_of
+from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -20,6 +20,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.store import OverrideStore
+from evaluation_pipelines.service.caller import find_window
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.asked import applied_filters
 from evaluation_pipelines.service.pages.domain.session_lines import (
@@ -30,7 +31,6 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     score_class,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
-from evaluation_pipelines.service.scope import find_window
 from evaluation_pipelines.sessions.domain.find_session import whole_name
 from evaluation_pipelines.sessions.domain.session_filter import short_name
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events

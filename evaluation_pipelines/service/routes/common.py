@@ -21,10 +21,9 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
-from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.caller import caller_with, organization_of, waiting_for
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.scope import organization_of, waiting_for
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.views.filters import ListQuery
 

@@ -36,7 +36,13 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     withhold,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
-from evaluation_pipelines.service.caller import check_all_organizations
+from evaluation_pipelines.service.caller import (
+    check_all_organizations,
+    find_window,
+    organization_of,
+    sees_people,
+    sees_texts,
+)
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
@@ -63,12 +69,6 @@ from evaluation_pipelines.service.routes.common import (
     json_value,
     row_model,
     without,
-)
-from evaluation_pipelines.service.scope import (
-    find_window,
-    organization_of,
-    sees_people,
-    sees_texts,
 )
 from evaluation_pipelines.sessions.find import reports_of
 from evaluation_pipelines.storage.lock import LockTimeoutError

@@ -13,12 +13,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.service.caller import caller_with, check_all_organizations
+from evaluation_pipelines.service.caller import (
+    caller_with,
+    check_all_organizations,
+    check_known,
+    sees_people,
+    waiting_for,
+)
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.events import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, row_number
-from evaluation_pipelines.service.scope import check_known, sees_people, waiting_for
 
 ROUTER = APIRouter(tags=["events"])
 

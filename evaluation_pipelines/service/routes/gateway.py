@@ -29,7 +29,13 @@ from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.service.caller import check_all_organizations, check_role
+from evaluation_pipelines.service.caller import (
+    check_all_organizations,
+    check_role,
+    find_window,
+    organization_of,
+    sees_texts,
+)
 from evaluation_pipelines.service.kept import Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
     MAX_ROWS,
@@ -47,7 +53,6 @@ from evaluation_pipelines.service.routes.common import (
     record_override,
     without,
 )
-from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.find import SessionName, reports_of
 

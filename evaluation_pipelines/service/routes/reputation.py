@@ -12,6 +12,7 @@ from evaluation_pipelines.reputation.submitted import (
     organization_of_agent,
     reputation_record,
 )
+from evaluation_pipelines.service.caller import organization_of
 from evaluation_pipelines.service.routes.common import (
     Here,
     Organization,
@@ -19,7 +20,6 @@ from evaluation_pipelines.service.routes.common import (
     Sender,
     errors,
 )
-from evaluation_pipelines.service.scope import organization_of
 
 ROUTER = APIRouter(prefix="/v1", tags=["reputation"])
 

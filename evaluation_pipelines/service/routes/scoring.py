@@ -22,7 +22,12 @@ from evaluation_pipelines.judging.score_requests import (
 from evaluation_pipelines.schemas.judge_score import FIELDS, Score, ScoreStatus, reader_record
 from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
-from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.caller import (
+    caller_with,
+    organization_of,
+    sees_texts,
+    waiting_for,
+)
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
 from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.live import Live, live_of
@@ -33,7 +38,6 @@ from evaluation_pipelines.service.routes.common import (
     Reader,
     SessionPath,
 )
-from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError

@@ -26,6 +26,13 @@ from evaluation_pipelines.scorecards.overrides import (
     MAX_REASON_CHARACTERS,
     HumanVerdict,
 )
+from evaluation_pipelines.service.caller import (
+    find_window,
+    hidden_from,
+    organization_of,
+    sees_texts,
+    waiting_for,
+)
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept, kept_of
@@ -47,13 +54,6 @@ from evaluation_pipelines.service.routes.common import (
     record_override,
     row_model,
     without,
-)
-from evaluation_pipelines.service.scope import (
-    find_window,
-    hidden_from,
-    organization_of,
-    sees_texts,
-    waiting_for,
 )
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.manifest import Manifest

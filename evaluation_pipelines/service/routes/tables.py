@@ -25,6 +25,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.service.caller import hidden_from, sees_texts
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept, kept_of
@@ -39,7 +40,6 @@ from evaluation_pipelines.service.routes.common import (
     Waiting,
     errors,
 )
-from evaluation_pipelines.service.scope import hidden_from, sees_texts
 from evaluation_pipelines.views.agents import agents
 from evaluation_pipelines.views.sessions import with_details
 

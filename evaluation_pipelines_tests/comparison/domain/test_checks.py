@@ -5,14 +5,14 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.checks import (
+from evaluation_pipelines.comparison.domain.compare import (
     CHECKS,
+    Comparison,
     every_session_is_accounted_for,
     figures_lie_in_their_intervals,
     models_and_pairs_stand_once,
     no_model_got_worse,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines_tests.comparison_builders import (
     compared,
     run,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from evaluation_pipelines.judge_changes.anchors import anchor_rows, change_rows
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     every_judge_change_is_measured,
     headline,
@@ -13,7 +14,6 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     title,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.measure import anchor_rows, change_rows
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
     FORMER,

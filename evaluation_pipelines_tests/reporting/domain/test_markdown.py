@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt  # comes with rich
 
-from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
+from evaluation_pipelines.formatting import escaped, markdown_table
 
 ATTACKS = [
     "<script>alert(1)</script>",
