@@ -131,10 +131,10 @@ def risky_sessions(ledger: Ledger, alert_id: int) -> frozenset[SessionKey] | Non
 
     Its cause is the position of its newest event, and it has all events since the alert before.
     """
-    return sessions_of_alerts(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
+    return alert_sessions(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
 
 
-def sessions_of_alerts(
+def alert_sessions(
     ledger: Ledger, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
 ) -> dict[int, frozenset[SessionKey]]:
     """Return the sessions of some alerts of quality risks by id; other kinds have none.

@@ -17,7 +17,7 @@ import polars as pl
 from evaluation_pipelines.attention.alert_store import (
     RISK_DAYS,
     AlertStore,
-    sessions_of_alerts,
+    alert_sessions,
 )
 from evaluation_pipelines.attention.domain.arrivals import (
     COST_COLUMNS,
@@ -48,7 +48,7 @@ from evaluation_pipelines.attention.domain.item import (
 )
 from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
-from evaluation_pipelines.attention.machine import answers, items_of_settings, source_answer
+from evaluation_pipelines.attention.machine import answers, settings_items, source_answer
 from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
 from evaluation_pipelines.judging.ledger.score_queries import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -244,7 +244,7 @@ def gather(
             *_outgoing(stores, now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
             *reviews(readable.of(view.to_review, 0)),
-            *items_of_settings(stores.settings, spent_today(stores.ledger, now)),
+            *settings_items(stores.settings, spent_today(stores.ledger, now)),
         ],
     )
     return replace(found, damage=list(dict.fromkeys([*facts.damage, *readable.errors])))
@@ -321,7 +321,7 @@ def _risks(stores: Stores, view: View) -> dict[int, Risks]:
     risky = [
         alert for alert in every if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
     ]
-    sessions = sessions_of_alerts(stores.ledger, every, {alert.alert_id for alert in risky})
+    sessions = alert_sessions(stores.ledger, every, {alert.alert_id for alert in risky})
     keys = {key for of_alert in sessions.values() for _, key in of_alert}
     if not keys:
         return {}

@@ -55,11 +55,11 @@ def gather_without_stores(settings: Settings, now: datetime, *, asks: bool) -> F
         unread_bytes=sum(file.size_bytes for file in files),
         oldest_unread=None if written is None else datetime.fromtimestamp(written / 1e9, UTC),
         why_not_listed=why_not_listed,
-        others=[waiting_dates(0, None, now), *items_of_settings(settings, 0.0)],
+        others=[waiting_dates(0, None, now), *settings_items(settings, 0.0)],
     )
 
 
-def items_of_settings(settings: Settings, spent_usd: float) -> Iterator[Item]:
+def settings_items(settings: Settings, spent_usd: float) -> Iterator[Item]:
     """Yield what follows from the settings, the machine, and what the judge spent today."""
     for fault in read_own_prices(settings.prices_path).faults:
         advice = "Correct it (docs/telemetry.md). Telemetry read before then lacks this price."

@@ -28,7 +28,7 @@ from evaluation_pipelines.reporting.domain.book_states import (
 )
 from evaluation_pipelines.reporting.domain.books import DayBooks, Equation
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import rows_of_chosen
+from evaluation_pipelines.sessions.find import chosen_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 from evaluation_pipelines.views.listing import BOOK_LISTING
@@ -59,7 +59,7 @@ def books(
         scored = sessions_of(stores, [session_date])["effective_100"].count()
         if form is OutputFormat.TABLE:
             found = found.seen(waiting_of(stores))
-        chosen = rows_of_chosen(stores.lake, which, found.sessions)
+        chosen = chosen_rows(stores.lake, which, found.sessions)
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
     if form is not OutputFormat.TABLE:

@@ -18,7 +18,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     comparable,
     difference,
 )
-from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
+from evaluation_pipelines.comparison.domain.people import Arm, people_mean
 from evaluation_pipelines.comparison.domain.runs import PEOPLE, SESSIONS, arms_of, numbered
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -133,7 +133,7 @@ def _compare(clean: Arm, baseline: Arm, min_sessions: int, units: str) -> Iterat
         yield "state", f"too few {units}: {people} of {MIN_PEOPLE}"
         return
     found = difference(clean, baseline)
-    means = (mean_of_people(arm).value for arm in compared)
+    means = (people_mean(arm).value for arm in compared)
     yield from zip(_FIGURES, (*means, found.value, found.low, found.high), strict=True)
     yield "state", "shown" if found.error is not None else "no spread"
 

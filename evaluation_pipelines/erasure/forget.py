@@ -354,9 +354,9 @@ def hashes_of(
     hashes: dict[str, datetime | None] = {
         hashed: None
         for organization, session in selection.sessions.iter_rows()
-        for hashed in forgotten.hashes_of_session(organization, session)
+        for hashed in forgotten.session_hashes(organization, session)
     }
-    hashes |= {forgotten.hash_of_id(one_id): now for one_id in selection.ids}
+    hashes |= {forgotten.id_hash(one_id): now for one_id in selection.ids}
     if selection.subject.kind == "organization":
         hashes[forgotten.hash_of("organization", selection.subject.value)] = now
     return hashes

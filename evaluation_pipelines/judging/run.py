@@ -278,7 +278,7 @@ class JudgeRun:
         if not self.request.only_continue and not (days and batches.unfinished()):
             self._judge_days(days, hold, budget)
             return
-        collected, by = self._report_of_batches(), self.request.triggered_by
+        collected, by = self._batch_report(), self.request.triggered_by
         # A request for another judge waits until what has arrived is stored.
         run = replace(self._run_stores(hold), let_go_for=None)
         collection = Collection(self.plans, batches)
@@ -301,7 +301,7 @@ class JudgeRun:
         if collected.collected:
             report.skip_reason = None
 
-    def _report_of_batches(self) -> JudgeReport:
+    def _batch_report(self) -> JudgeReport:
         """Return an empty report that knows which scores of batches will count."""
         report = JudgeReport(excluded_flags=self.stores.settings.judge_exclude_flagged)
         waiting = [

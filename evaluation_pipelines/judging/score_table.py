@@ -32,7 +32,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import rows_of_chosen
+from evaluation_pipelines.sessions.find import chosen_rows
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
@@ -127,7 +127,7 @@ def missing_tools(
     sessions = stores.lake.read(
         AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], condition
     )
-    chosen = rows_of_chosen(stores.lake, which, scores)
+    chosen = chosen_rows(stores.lake, which, scores)
     return count_missing_tools(chosen, sessions, period)
 
 

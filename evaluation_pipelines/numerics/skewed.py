@@ -49,7 +49,7 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     _, codes = np.unique(clusters, return_inverse=True)
     if codes.max() < 1 or np.ptp(values) == 0:
         return Estimate(value)
-    error, freedom = _error_of_mean(values, codes)
+    error, freedom = _standard_error(values, codes)
     if _is_lognormal(values):
         low, high = _cox(values, codes)
     elif error < _ROUNDING * value:
@@ -82,14 +82,14 @@ def _cox(values: Numbers, codes: Codes) -> tuple[float, float]:
     """
     logs = np.log(values)
     number, variance = len(logs), float(logs.var(ddof=1))
-    error, freedom = _error_of_mean(logs, codes)
+    error, freedom = _standard_error(logs, codes)
     half = t_quantile(freedom) * float(np.sqrt(error**2 + variance**2 / (2 * (number - 1))))
     center = float(logs.mean()) + variance / 2
     with np.errstate(over="ignore"):
         return float(np.exp(center - half)), float(np.exp(center + half))
 
 
-def _error_of_mean(values: Numbers, codes: Codes) -> tuple[float, float]:
+def _standard_error(values: Numbers, codes: Codes) -> tuple[float, float]:
     """Return the standard error of the mean of all runs, and its degrees of freedom.
 
     The degrees are those of as many clusters of equal size as weigh the same.

@@ -349,7 +349,7 @@ def _evaluations_of(
     return exported, _not_retracted(stores.ledger, submitted)
 
 
-def organization_of_agent(stores: Stores, agent_id: str) -> str | None:
+def agent_organization(stores: Stores, agent_id: str) -> str | None:
     """Return the one organization that has an agent of this id; None if no one has.
 
     Raises:
@@ -357,13 +357,13 @@ def organization_of_agent(stores: Stores, agent_id: str) -> str | None:
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    found = organizations_of_agent(stores, agent_id)
+    found = agent_organizations(stores, agent_id)
     if len(found) > 1:
         raise AmbiguousAgentError(agent_id, found)
     return found[0] if found else None
 
 
-def organizations_of_agent(stores: Stores, agent_id: str) -> list[str]:
+def agent_organizations(stores: Stores, agent_id: str) -> list[str]:
     """Return the organizations that have an agent of this id; raises LakeError, LedgerError."""
     exported = stores.lake.select(AGENT_WINDOWS, pl.col("agent_id") == agent_id)
     submitted = SubmittedEvaluations(stores.ledger).organizations(agent_id)

@@ -16,7 +16,7 @@ from evaluation_pipelines.profiles.domain.registry import CARD_VERSION, assign
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
-from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, with_states
+from evaluation_pipelines.scorecards.domain.overrides import newest_by_content, with_states
 from evaluation_pipelines.scorecards.scorecard_queries import (
     SessionLookup,
     Target,
@@ -25,7 +25,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import (
 from evaluation_pipelines.scorecards.store import NewOverride, OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import SessionName, rows_of_chosen
+from evaluation_pipelines.sessions.find import SessionName, chosen_rows
 from evaluation_pipelines.storage.stores import Stores
 
 MAX_NAME_CHARACTERS = 200
@@ -209,7 +209,7 @@ def overrides_with_states(stores: Stores, which: SessionFilter = ALL_SESSIONS) -
     counting = matches_that_score(assigned, sessions, cards).filter("is_best_match")
     best = counting.select(*SESSION_KEY, best_profile_id="profile_id")
     found = with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
-    return rows_of_chosen(stores.lake, which, found)
+    return chosen_rows(stores.lake, which, found)
 
 
 def _score(target: Target, verdict: HumanVerdict) -> float:
@@ -306,7 +306,7 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
 def _current_contents(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:
     """Return the contents of the newest stored overrides on the dates of new ones."""
     stored = OverrideStore(stores.ledger).of_dates({one.session_date for one in new})
-    return set(newest_of_content(stored).select(_CONTENT_FIELDS).iter_rows())
+    return set(newest_by_content(stored).select(_CONTENT_FIELDS).iter_rows())
 
 
 def _content_of(new: NewOverride) -> tuple[object, ...]:

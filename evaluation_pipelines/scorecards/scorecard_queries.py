@@ -24,7 +24,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, w
 from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter, hint
-from evaluation_pipelines.sessions.find import SessionName, find, named_windows, rows_of_chosen
+from evaluation_pipelines.sessions.find import SessionName, chosen_rows, find, named_windows
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -107,7 +107,7 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
         QueryTooWideError: The query names neither a session nor an agent nor a time range.
         LakeError: A file cannot be read.
     """
-    cards = rows_of_chosen(stores.lake, query, _rows(stores, SCORECARDS, query))
+    cards = chosen_rows(stores.lake, query, _rows(stores, SCORECARDS, query))
     evaluations = _rows(stores, SESSION_EVALUATIONS, query)
     if not query.history:
         cards = _current(cards, evaluations)
@@ -130,7 +130,7 @@ def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
         that counts. Overrides are read from the ledger, so that new ones count immediately.
     """
     evaluations = _rows(stores, SESSION_EVALUATIONS, query)
-    found = rows_of_chosen(stores.lake, query, evaluations)
+    found = chosen_rows(stores.lake, query, evaluations)
     if query.profile not in {None, "best"}:
         found = found.filter(pl.col("profile_id") == query.profile)
     unscored = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")

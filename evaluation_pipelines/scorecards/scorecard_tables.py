@@ -229,7 +229,7 @@ def scorecards(batch: Batch) -> dict[date, BuiltPartition]:
     without_profile = unassigned["session_date"].to_list()
     idle_minutes = batch.stores.settings.session_idle_minutes
     # Scheduled before anything is published: an unnecessary rebuild costs only a second.
-    for day, windows in rows_by_date(_windows_of_all_shards(batch), batch.days).items():
+    for day, windows in rows_by_date(_all_windows(batch), batch.days).items():
         ScheduledRebuilds(batch.stores.ledger).expect(day, first_end(windows, idle_minutes))
     return {
         day: _cards(parts[day], cards[day], sessions[day], synced, without_profile.count(day))
@@ -237,7 +237,7 @@ def scorecards(batch: Batch) -> dict[date, BuiltPartition]:
     }
 
 
-def _windows_of_all_shards(batch: Batch) -> pl.DataFrame:
+def _all_windows(batch: Batch) -> pl.DataFrame:
     """Return ``session_date, is_terminal, ended_at`` of the sessions of the dates."""
     columns = ["session_date", "ended_at", "explicit_end"]
     sessions = batch.stores.lake.of(ALL_BUCKETS).read(AGENT_SESSIONS, batch.days, columns)

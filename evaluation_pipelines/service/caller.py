@@ -75,7 +75,7 @@ def check_all_organizations(caller: Caller) -> None:
         )
 
 
-def caller_of_everything(role: Role) -> Callable[[HTTPConnection], Caller]:
+def unrestricted_caller(role: Role) -> Callable[[HTTPConnection], Caller]:
     """Return a dependency like ``caller_with`` that refuses keys of one organization by 403."""
     with_role = caller_with(role)
 

@@ -132,7 +132,7 @@ class OfSession(Protocol):
 Item = TypeVar("Item", bound=OfSession)
 
 
-def rows_of_chosen(lake: Lake, which: SessionFilter, rows: pl.DataFrame) -> pl.DataFrame:
+def chosen_rows(lake: Lake, which: SessionFilter, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of chosen sessions, in their order.
 
     Args:
@@ -155,4 +155,4 @@ def chosen_of(lake: Lake, which: SessionFilter, items: Sequence[Item]) -> list[I
         return list(items)
     rows = [tuple(getattr(item, name) for name in _KEY) for item in items]
     keys = pl.DataFrame(rows, schema=_KEY, orient="row").with_row_index("at")
-    return [items[at] for at in rows_of_chosen(lake, which, keys)["at"]]
+    return [items[at] for at in chosen_rows(lake, which, keys)["at"]]

@@ -301,18 +301,18 @@ def find_faults(stores: Stores) -> list[str]:
     """
     manifest = Manifest(stores.ledger)
     return [
-        *_faults_of_sqlite(stores.ledger),
+        *_sqlite_faults(stores.ledger),
         *_overlapping_batches(stores.ledger),
         *(
             fault
             for table in TABLES
             if table is not QUARANTINE
-            for fault in _faults_of_parts(stores.lake, manifest, table)
+            for fault in _part_faults(stores.lake, manifest, table)
         ),
     ]
 
 
-def _faults_of_sqlite(ledger: Ledger) -> Iterator[str]:
+def _sqlite_faults(ledger: Ledger) -> Iterator[str]:
     if ledger.engine.dialect.name != "sqlite":
         return
     with reading(ledger.engine) as connection:
@@ -335,7 +335,7 @@ def _overlapping_batches(ledger: Ledger) -> Iterator[str]:
             end = after
 
 
-def _faults_of_parts(lake: Lake, manifest: Manifest, table: Table) -> Iterator[str]:
+def _part_faults(lake: Lake, manifest: Manifest, table: Table) -> Iterator[str]:
     parts = manifest.all_current(table.name)
     for part in parts:
         yield from _of_file(lake, table, part)

@@ -24,7 +24,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine, read_at, read_lines, size_of
-from evaluation_pipelines.telemetry.domain.joined import end_of_documents
+from evaluation_pipelines.telemetry.domain.joined import documents_end
 from evaluation_pipelines.telemetry.domain.lenient_json import (
     UTF_16,
     JsonState,
@@ -288,7 +288,7 @@ class Documents:
                 if line.is_terminated or line.defect is not None:
                     yield line
                     continue
-                if end := _end_of_documents(line):
+                if end := _documents_end(line):
                     yield RawLine(line.offset, line.text[:end], end, line.offset + end)
                 self.cut_bytes = line.length_bytes - end
 
@@ -380,7 +380,7 @@ def _content_of(beginning: list[RawLine]) -> _Content:
     if first.is_terminated and not first.is_overlong:
         begins = json_state(first.text + b"\n") is JsonState.TRUNCATED
         return _Content.DOCUMENTS if begins else _Content.LINES
-    return _Content.LINES if first.is_overlong or _end_of_documents(first) else _Content.UNKNOWN
+    return _Content.LINES if first.is_overlong or _documents_end(first) else _Content.UNKNOWN
 
 
 def _without_utf_16(line: RawLine) -> RawLine:
@@ -391,8 +391,8 @@ def _without_utf_16(line: RawLine) -> RawLine:
     return RawLine(line.offset, b"", 0, line.next_offset) if is_utf_16 else line
 
 
-def _end_of_documents(line: RawLine) -> int:
-    return 0 if line.is_overlong else end_of_documents(line.text)
+def _documents_end(line: RawLine) -> int:
+    return 0 if line.is_overlong else documents_end(line.text)
 
 
 _JOINT = re.compile(rb"[}\]]\s*(?=[{\[])")

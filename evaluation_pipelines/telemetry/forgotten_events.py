@@ -71,7 +71,7 @@ class ForgottenEvents:
         hashes = frozenset(
             hashed
             for organization, session in (*gone.iter_rows(), *nameless, *subagents)
-            for hashed in known.hashes_of_session(organization, session)
+            for hashed in known.session_hashes(organization, session)
         )
         return KeptEvents(
             stored.filter(~is_gone),

@@ -11,8 +11,8 @@ from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, p
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import (
     SubmittedEvaluations,
+    agent_organizations,
     agent_window,
-    organizations_of_agent,
 )
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import (
@@ -92,7 +92,7 @@ def _scores(
         newer = SubmittedEvaluations(stores.ledger).agents_waiting()
     else:
         exported = exported.filter(agent_id=name)
-        newer = [(owner, name) for owner in organizations_of_agent(stores, name)]
+        newer = [(owner, name) for owner in agent_organizations(stores, name)]
     windows = [agent_window(stores, agent, now) for agent in newer]
     window = pl.concat([AGENT_WINDOWS.no_rows, *windows])
     before = exported.select(*AGENT_SCORES.key, earlier="score_30d_ago")

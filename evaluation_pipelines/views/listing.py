@@ -76,7 +76,7 @@ class Listing:
         shown = rows.slice(start, limit)
         return shown, self.cursor_after(shown) if rows.height > start + limit else None
 
-    def page_of_dates(
+    def dated_page(
         self,
         dates: Iterable[date],
         read: Callable[[Sequence[date]], pl.DataFrame],

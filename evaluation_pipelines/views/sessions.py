@@ -59,9 +59,9 @@ from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
-    calls_of_windows,
-    failures_of_windows,
     lost_by,
+    window_calls,
+    window_failures,
 )
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Version
@@ -471,7 +471,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ToolRows:
-    """Rows of ``calls_of_windows``, ``calls_by_tool`` and ``failures_of_windows``."""
+    """Rows of ``window_calls``, ``calls_by_tool`` and ``window_failures``."""
 
     windows: pl.DataFrame
     tools: pl.DataFrame
@@ -533,7 +533,7 @@ def _read(lake: Lake, day: date) -> ToolRows:
 
 def _rows(reports: pl.DataFrame, sessions: pl.DataFrame) -> ToolRows:
     return ToolRows(
-        calls_of_windows(reports, sessions),
+        window_calls(reports, sessions),
         calls_by_tool(reports, sessions),
-        failures_of_windows(reports),
+        window_failures(reports),
     )

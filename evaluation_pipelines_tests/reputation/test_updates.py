@@ -260,7 +260,7 @@ def test_outcomes_are_signals_by_a_setting_and_each_counts_once_as_it_is_known_n
     assert signals_without_session(on, store, [DAY]) == []
 
     # Session b is forgotten with its outcomes. Switched off, that of a goes, too.
-    store.forget(Forgotten(hashes={Forgotten().hash_of_session("default", "b"): None}))
+    store.forget(Forgotten(hashes={Forgotten().session_hash("default", "b"): None}))
     assert store.live(REPUTATION_EVENTS, ids)["reference_id"].to_list() == ["a", "a"]
     later = NOW + timedelta(minutes=2)
     assert bridge_sessions(off, store, [DAY], later) == BridgeResult(1, 0, 1)

@@ -49,7 +49,7 @@ def test_a_list_in_another_order_starts_again_after_a_session_that_is_gone() -> 
 def test_a_cursor_of_a_day_that_is_none_is_an_error(day: int) -> None:
     place = urlsafe_b64encode(json.dumps([day, 0, "x"]).encode()).decode()
     with pytest.raises(CursorError, match="Invalid cursor"):
-        CARD_LISTING.page_of_dates(DATES, lambda days: cards_of(days, 1), place, 2)
+        CARD_LISTING.dated_page(DATES, lambda days: cards_of(days, 1), place, 2)
 
 
 @pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJhIiwgImIiLCAiYyJd", "WzEsIDIsICJjIl0"])
@@ -77,7 +77,7 @@ def cards_of(days: Sequence[date], per_day: int) -> pl.DataFrame:
 def test_pages_of_dates_have_every_row_once_the_newest_first(limit: int, per_day: int) -> None:
     seen, cursor = list[str](), None
     while True:
-        rows, cursor = CARD_LISTING.page_of_dates(
+        rows, cursor = CARD_LISTING.dated_page(
             DATES, lambda days: cards_of(days, per_day), cursor, limit
         )
         seen += rows["card_id"].to_list()
@@ -103,7 +103,7 @@ def test_no_date_is_read_before_it_is_needed(per_day: int, read: list[int]) -> N
         asked.append(days)
         return cards_of(days, per_day)
 
-    CARD_LISTING.page_of_dates(DATES, rows, None, 4)
+    CARD_LISTING.dated_page(DATES, rows, None, 4)
     assert [len(days) for days in asked] == read
     assert asked[0] == [DATES[-1]]
 

@@ -18,8 +18,8 @@ from evaluation_pipelines.comparison.domain.people import (
     Chosen,
     Inference,
     apart_difference,
-    mean_of_people,
     paired_difference,
+    people_mean,
 )
 from evaluation_pipelines.numerics.estimates import (
     LEVEL,
@@ -96,7 +96,7 @@ def mean_at_ceiling(value: float, arm: Arm, of_label: Losses | None) -> Estimate
     lost = of_label or losses(arm, 0.0)
     if lost is None:
         return None
-    passes = mean_of_people(arm.only(arm.scores >= PASSES_FROM))
+    passes = people_mean(arm.only(arm.scores >= PASSES_FROM))
     if passes.freedom == 0:
         return None
     half = t_quantile(passes.freedom) * passes.error
@@ -327,7 +327,7 @@ def shared_days(first: Arm, second: Arm) -> float:
     return float(np.isin(np.concatenate([first.days, second.days]), both).mean())
 
 
-def people_of_both(first: Arm, second: Arm) -> int:
+def shared_people(first: Arm, second: Arm) -> int:
     """Return the number of people who used both models."""
     return len(np.intersect1d(first.known_people, second.known_people))
 

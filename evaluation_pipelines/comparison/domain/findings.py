@@ -191,7 +191,7 @@ class Evidence:
 
 def evidence(finding: Finding, comparison: Comparison) -> Evidence:
     """Return what the verdicts of a finding rest on: the runs that any of its pairs compares."""
-    runs = _runs_of_ranked(finding, comparison)
+    runs = _ranked_runs(finding, comparison)
     chosen: dict[tuple[object, ...], Chosen] = {}
     for pair in finding.tested:
         keys = model_of(pair, "_a"), model_of(pair, "_b")
@@ -205,7 +205,7 @@ def evidence(finding: Finding, comparison: Comparison) -> Evidence:
     return Evidence(len(people), compared, every)
 
 
-def _runs_of_ranked(
+def _ranked_runs(
     finding: Finding, comparison: Comparison
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the runs that count of each ranked model of a finding."""

@@ -15,7 +15,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     losses,
     mean_at_ceiling,
 )
-from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
+from evaluation_pipelines.comparison.domain.people import Arm, people_mean
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, PEOPLE, arms_of, numbered
 from evaluation_pipelines.numerics.estimates import (
     UNKNOWN,
@@ -51,7 +51,7 @@ def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
     found = []
     for group, sides in groups_of(runs):
         used = [counted(part) for _, part in sides]
-        lost = _losses_of_label(used)
+        lost = _label_losses(used)
         for (model, part), kept in zip(sides, used, strict=True):
             key = dict(zip((*GROUP, *MODEL), (*group, *model), strict=True))
             found.append(_counts(key, part, kept, min_runs) | _figures(key, kept, lost))
@@ -167,7 +167,7 @@ def _figures(key: Row, used: pl.DataFrame, lost: _Lost) -> Row:
     }
 
 
-def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
+def _label_losses(used: Sequence[pl.DataFrame]) -> _Lost:
     """Return whether a label is at the ceiling, and its losses if not one of its runs failed."""
     (every,) = arms_of([pl.concat(used)]).sides
     if not len(every) or not is_at_ceiling(every.scores):
@@ -178,13 +178,13 @@ def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
 
 def mean_score(used: pl.DataFrame) -> float:
     """Return the mean of people's mean scores over the runs of a row."""
-    return mean_of_people(*arms_of([used]).sides).value
+    return people_mean(*arms_of([used]).sides).value
 
 
 def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
     """Return the mean of people's mean scores."""
     at_ceiling, lost = of_label
-    found = mean_of_people(arm)
+    found = people_mean(arm)
     estimate = mean_at_ceiling(found.value, arm, lost) if at_ceiling else None
     if estimate is None and found.error >= SMALLEST_ERROR:
         half = t_quantile(found.freedom) * found.error

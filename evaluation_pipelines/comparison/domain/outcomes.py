@@ -24,8 +24,8 @@ from evaluation_pipelines.comparison.domain.people import (
     Arm,
     Inference,
     apart_difference,
-    mean_of_people,
     paired_difference,
+    people_mean,
 )
 from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, numbered
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
@@ -344,7 +344,7 @@ def sides_of(known: pl.DataFrame) -> dict[str, Arm]:
 
 
 def _row(name: str, arm: Arm) -> OutcomeArm:
-    mean, share = mean_of_people(arm), share_of(arm.scores, arm.people, alike=True)
+    mean, share = people_mean(arm), share_of(arm.scores, arm.people, alike=True)
     shown = Estimate(mean.value)
     if share is not None and np.isin(arm.scores, (0, 1)).all():
         shown = Estimate(share.value, *share.ends())

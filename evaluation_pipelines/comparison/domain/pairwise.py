@@ -14,9 +14,9 @@ from evaluation_pipelines.comparison.domain.differences import (
     comparable,
     difference,
     is_at_ceiling,
-    people_of_both,
     shared_classes,
     shared_days,
+    shared_people,
 )
 from evaluation_pipelines.comparison.domain.models import (
     MOST_FREE,
@@ -91,7 +91,7 @@ def obstacle(
         return False, missing
     units = min(len(a.known_people), len(b.known_people))
     if units < MIN_PEOPLE:
-        both = people_of_both(a, b)
+        both = shared_people(a, b)
         is_indication = has_people and both == everyone and both >= FEW_INDICATING
         return is_indication, f"too few people to decide ({units} of {MIN_PEOPLE})"
     if found.p is None:
@@ -99,7 +99,7 @@ def obstacle(
     unknown = max(float((side.people == UNKNOWN_PERSON).mean()) for side in (a, b))
     if not has_people or unknown > LARGEST_UNKNOWN:
         return True, persons_unknown(limits.nouns)
-    if overlap_of_weeks(a, b) < SMALLEST_OVERLAP:
+    if week_overlap(a, b) < SMALLEST_OVERLAP:
         return True, "used in different weeks for the most part"
     return False, None
 
@@ -124,7 +124,7 @@ def _missing(all_runs: int, a: Arm, b: Arm, limits: "Limits") -> str | None:
     return None
 
 
-def overlap_of_weeks(a: Arm, b: Arm) -> float:
+def week_overlap(a: Arm, b: Arm) -> float:
     """Return what two models' shares of their runs by week have in common.
 
     The sum over the weeks of the smaller share: 1 if both were used equally, 0 in other weeks.

@@ -147,7 +147,7 @@ class Inference:
     freedom: float = 0.0
 
 
-def mean_of_people(arm: Arm) -> Inference:
+def people_mean(arm: Arm) -> Inference:
     """Return the mean of people's means."""
     units, people = np.unique(arm.people, return_inverse=True)
     sizes = np.bincount(people)
@@ -287,18 +287,18 @@ class _Runs:
         return plain.reshape(groups, 2), parts.reshape(groups, 2, number - 1)
 
     @cached_property
-    def _days_of_sides(self) -> list[Codes]:
+    def _side_days(self) -> list[Codes]:
         return [np.unique(self.days[self.side == side]) for side in (0, 1)]
 
     @property
     def fewest_days(self) -> int:
         """Number of days of the side that has fewer; each side has a mean of its own."""
-        return min(map(len, self._days_of_sides))
+        return min(map(len, self._side_days))
 
     @property
     def are_days_apart(self) -> bool:
         """True if few runs are on days of both sides."""
-        first, second = self._days_of_sides
+        first, second = self._side_days
         both = np.intersect1d(first, second)
         return float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
 

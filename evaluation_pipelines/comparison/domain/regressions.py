@@ -92,7 +92,7 @@ def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
         for weeks in WINDOWS:
             since = night - weeks * WEEK
             window = of_days(runs, since, night)
-            if shortage_of_window(window) is not None:
+            if window_shortage(window) is not None:
                 continue
             if since not in known:
                 known[since] = _before(runs, since, levels)
@@ -112,22 +112,22 @@ def baseline(runs: Arm, since: int) -> Arm:
     return of_days(runs, since - BASELINE, since)
 
 
-def shortage_of_window(window: Arm) -> str | None:
+def window_shortage(window: Arm) -> str | None:
     """Return what a window lacks; None if it has enough."""
     if len(window) < SMALLEST_WINDOW:
         return f"{len(window)} of {SMALLEST_WINDOW} sessions in the last {LONGEST_WINDOW} days"
-    if (days := _number_of_days(window)) < SMALLEST_WINDOW_DAYS:
+    if (days := _day_count(window)) < SMALLEST_WINDOW_DAYS:
         return (
             f"sessions on {days} of {SMALLEST_WINDOW_DAYS} days in the last {LONGEST_WINDOW} days"
         )
     return None
 
 
-def shortage_of_baseline(before: Arm, since: int) -> str | None:
+def baseline_shortage(before: Arm, since: int) -> str | None:
     """Return what the days before a window lack; None if they have enough."""
     if len(before) < SMALLEST_BASELINE:
         return f"{len(before)} of {SMALLEST_BASELINE} sessions before the recent weeks"
-    span, days = since - int(before.days[0]), _number_of_days(before)
+    span, days = since - int(before.days[0]), _day_count(before)
     if span < SMALLEST_SPAN:
         return f"{span} of {SMALLEST_SPAN} days of history before the recent weeks"
     if days < SMALLEST_DAYS:
@@ -137,14 +137,14 @@ def shortage_of_baseline(before: Arm, since: int) -> str | None:
     return None
 
 
-def _number_of_days(runs: Arm) -> int:
+def _day_count(runs: Arm) -> int:
     return 1 + int(np.count_nonzero(np.diff(runs.days)))
 
 
 def _before(runs: Arm, since: int, levels: Levels) -> CeilingBefore | ScoresBefore | None:
     """Return the days before a window that starts on a day."""
     before = baseline(runs, since)
-    if shortage_of_baseline(before, since) is not None:
+    if baseline_shortage(before, since) is not None:
         return None
     return CeilingBefore.of(before, levels) or ScoresBefore(before, levels)
 
@@ -246,9 +246,9 @@ class _Watched:
         """Return what is missing for the smallest window that has enough runs."""
         for weeks in WINDOWS:
             since = _TONIGHT - weeks * WEEK
-            lack = shortage_of_window(self.lately(weeks * WEEK))
+            lack = window_shortage(self.lately(weeks * WEEK))
             if lack is None:
-                return shortage_of_baseline(baseline(self.runs, since), since) or ""
+                return baseline_shortage(baseline(self.runs, since), since) or ""
         return lack or ""
 
     def _figures(self, look: Look, models: int) -> Row:

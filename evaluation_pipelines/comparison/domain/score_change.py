@@ -267,7 +267,7 @@ class _Days:
         """
         if len(sums) <= WEEK:
             return 1.0
-        shared = _weeks_of_both(len(sums))
+        shared = _shared_weeks(len(sums))
         of_runs = float(np.sum(shared * self.of_runs))
         of_days = float(np.sum((shared @ self.of_days) * self.of_days))
         expected = within * of_runs + between * of_days
@@ -275,7 +275,7 @@ class _Days:
 
 
 @cache
-def _weeks_of_both(number: int) -> Numbers:
+def _shared_weeks(number: int) -> Numbers:
     """Return how many runs of 7 days in a row contain two days, for each two days."""
     blocks = np.array([np.arange(number) - first for first in range(number - WEEK + 1)])
     inside = ((blocks >= 0) & (blocks < WEEK)).astype(np.float64)

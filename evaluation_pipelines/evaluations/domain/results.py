@@ -10,7 +10,7 @@ import polars as pl
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import CONTENT_KEY, EVALUATION_EVENTS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
+from evaluation_pipelines.scorecards.domain.overrides import newest_by_content, to_100
 
 SESSION_COLUMNS = (
     *(*CONTENT_KEY, "session_id", "session_date", "agent_id", "model", "masque", "ended_at"),
@@ -61,7 +61,7 @@ def evaluations(
         overrides: OVERRIDE_ROWS, whose ``annotator`` is a pseudonym.
         registry: The profiles, which have the highest points of criteria.
     """
-    by_person = newest_of_content(overrides).select(
+    by_person = newest_by_content(overrides).select(
         *(*CONTENT_KEY, "profile_id", "annotator", "reason", "made_at"),
         override_100=to_100("override_score"),
     )
@@ -78,9 +78,9 @@ def evaluations(
     found = [
         _effective(scored),
         _override(scored),
-        _criteria_of_cards(scored),
+        _card_criteria(scored),
         _total(judged),
-        _criteria_of_judge(judged, registry),
+        _judge_criteria(judged, registry),
         _tags(judged),
     ]
     return _with_hashes(pl.concat([frame.select(*_SESSION, *_CONTENT) for frame in found]))
@@ -128,7 +128,7 @@ def _override(scored: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _criteria_of_cards(scored: pl.DataFrame) -> pl.DataFrame:
+def _card_criteria(scored: pl.DataFrame) -> pl.DataFrame:
     by_judge = pl.when(pl.col("automatic_judge_model").is_not_null()).then(pl.lit("llm"))
     each = scored.filter(pl.col("criteria_scores").list.len() > 0).explode("criteria_scores")
     return (
@@ -170,7 +170,7 @@ def _total(judged: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _criteria_of_judge(judged: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+def _judge_criteria(judged: pl.DataFrame, registry: Registry) -> pl.DataFrame:
     schema = {"judged_key": pl.String, "name": pl.String, "value": pl.Float64, "points": pl.Float64}
     keyed = _by_judge(judged).with_columns(judged_key=pl.concat_str(SESSION_KEY, separator="\0"))
     rows = [

@@ -309,7 +309,7 @@ def score_of(row: sa.RowMapping) -> Score:
 _SCORE = SESSION_SCORES.c
 
 
-def scorings_of_day(
+def day_scorings(
     ledger: Ledger, now: datetime, organization_id: str | None = None
 ) -> ScoringsOfDay:
     """Return today's numbers, of one organization or of all.
@@ -420,7 +420,7 @@ def check_day_budget(
         DayBudgetReachedError: The reservation does not fit.
     """
     if reservation.max_day_usd is not None:
-        others_usd, is_held = _usage_of_others(connection, score_id, now)
+        others_usd, is_held = _others_usage(connection, score_id, now)
         refused = reservation.refusal(others_usd + already_usd)
         if refused is not None:
             fits_empty_budget = reservation.refusal(0.0) is None
@@ -434,11 +434,11 @@ def spent_today(ledger: Ledger, now: datetime) -> float:
         LedgerError: The ledger cannot be used.
     """
     with reading(ledger.engine) as connection:
-        usd, _ = _usage_of_others(connection, None, now)
+        usd, _ = _others_usage(connection, None, now)
     return usd
 
 
-def _usage_of_others(
+def _others_usage(
     connection: sa.Connection, score_id: str | None, now: datetime
 ) -> tuple[float, bool]:
     """Return the money that others spent and reserved today, and whether a call holds any of it.
@@ -446,13 +446,13 @@ def _usage_of_others(
     A scoring in progress counts completely, whenever its money was booked or reserved.
     """
     scorings = [
-        _usage_of_scorings(connection, table, score_id, now)
+        _scorings_usage(connection, table, score_id, now)
         for table in (SESSION_SCORES, ANCHOR_SCORES)
     ]
     return sum(score for score, _ in scorings), any(is_held for _, is_held in scorings)
 
 
-def _usage_of_scorings(
+def _scorings_usage(
     connection: sa.Connection, table: sa.Table, score_id: str | None, now: datetime
 ) -> tuple[float, bool]:
     """Return the same for the other scorings of one table."""

@@ -14,7 +14,7 @@ from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name, newest_totals
-from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
+from evaluation_pipelines.scorecards.domain.overrides import newest_by_content, to_100
 
 PROVISIONAL = pl.Schema(
     {**dict.fromkeys(SESSION_KEY, pl.String()), "provisional_100": pl.Float64()}
@@ -132,7 +132,7 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
     Returns:
         The same columns, and ``annotator`` of the override that counts.
     """
-    newest = newest_of_content(overrides).select(
+    newest = newest_by_content(overrides).select(
         *CONTENT_KEY, "profile_id", "annotator", newest_100=to_100("override_score")
     )
     is_overridden = pl.col("newest_100").is_not_null() & ~_is_excluded()
@@ -209,7 +209,7 @@ def _best_cards(cards: pl.DataFrame) -> pl.DataFrame:
 
 
 def _live(overrides: pl.DataFrame) -> pl.DataFrame:
-    return newest_of_content(overrides).select(
+    return newest_by_content(overrides).select(
         *CONTENT_KEY,
         "profile_id",
         override_id=pl.col("override_id").cast(pl.String),

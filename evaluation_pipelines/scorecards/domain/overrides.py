@@ -42,7 +42,7 @@ def to_100(score: str) -> pl.Expr:
     return divided(pl.col(score) - low, high - low) * 100
 
 
-def newest_of_content(overrides: pl.DataFrame) -> pl.DataFrame:
+def newest_by_content(overrides: pl.DataFrame) -> pl.DataFrame:
     """Return the newest override of each session, profile and content."""
     return overrides.sort("override_id").unique(
         [*_SCORE_KEY, "content_hash"], keep="last", maintain_order=True
@@ -61,7 +61,7 @@ def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
             sessions.
     """
     now = sessions.select(*SESSION_KEY, "best_profile_id", current="content_hash")
-    newest = newest_of_content(overrides)["override_id"].implode()
+    newest = newest_by_content(overrides)["override_id"].implode()
     is_current = pl.col("content_hash").eq_missing(pl.col("current"))
     state = (
         pl.when(~is_current)
@@ -103,7 +103,7 @@ def with_overrides(cards: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame
     An override of the card's content counts. An override of other content is only shown, as stale.
     The automatic score is kept. A score given on another scale is converted to the card's scale.
     """
-    of_content = newest_of_content(overrides).select(
+    of_content = newest_by_content(overrides).select(
         *_SCORE_KEY, "content_hash", *(pl.col(column).alias(f"live_{column}") for column in _SHOWN)
     )
     of_session = (

@@ -41,8 +41,8 @@ from evaluation_pipelines.reputation.domain.signals import (
 )
 from evaluation_pipelines.reputation.submitted import (
     AmbiguousAgentError,
+    agent_organizations,
     agent_window,
-    organizations_of_agent,
 )
 from evaluation_pipelines.schemas import AGENTS, JUDGE_CHANGES, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
@@ -371,7 +371,7 @@ def _owners(visit: Visit, name: str) -> list[str]:
     if visit.organization is not None:
         return [visit.organization]
     of_sessions = visit.rows().filter(AGENT_NAME.eq(name))["organization_id"]
-    return sorted({*organizations_of_agent(visit.stores, name), *of_sessions})
+    return sorted({*agent_organizations(visit.stores, name), *of_sessions})
 
 
 def _found(visit: Visit, name: str) -> _Agent:

@@ -39,7 +39,7 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     title,
 )
 from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
-from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
+from evaluation_pipelines.judging.ledger.score_queries import day_scorings, newest_scoring
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.reporting.domain.charts import (
     Axis,
@@ -160,7 +160,7 @@ def _waiting(reviews: int) -> str:
 _MOST_JUDGES = 3
 
 
-def state_of_judge(
+def judge_standing(
     model: str | None, why_none: str | None, down: str | None, newest: datetime | None = None
 ) -> tuple[str, str]:
     """Return the status of the judge, and what to know about it.
@@ -236,7 +236,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def day_of_judge(day: ScoringsOfDay, limit_usd: float | None) -> str:
+def judge_day(day: ScoringsOfDay, limit_usd: float | None) -> str:
     """Return what the judge did today, and what that cost."""
     return f"{', '.join(_parts(day, limit_usd))}."
 
@@ -431,14 +431,14 @@ def _state(visit: Visit) -> tuple[str, str]:
     is_down = newest is not None and newest.ended_at is None
     down = newest.alert.text.partition("\n")[0] if newest is not None and is_down else None
     scored = newest_scoring(visit.stores.ledger, settings.judge_model, visit.organization)
-    return state_of_judge(settings.judge_model, settings.why_no_judge, down, scored)
+    return judge_standing(settings.judge_model, settings.why_no_judge, down, scored)
 
 
 def _today(visit: Visit) -> str:
     """Return what the judge did today; its limit concerns all organizations together."""
-    day = scorings_of_day(visit.stores.ledger, visit.installation.clock(), visit.organization)
+    day = day_scorings(visit.stores.ledger, visit.installation.clock(), visit.organization)
     limit = visit.installation.settings.judge_max_cost_per_day_usd
-    return day_of_judge(day, limit if visit.organization is None else None)
+    return judge_day(day, limit if visit.organization is None else None)
 
 
 def _changes(visit: Visit) -> list[dict[str, object]] | None:

@@ -26,20 +26,20 @@ from evaluation_pipelines.service.pages.books import (
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
     DayRange,
-    costs_of_ranges,
     day_range,
     days_chart,
     is_comparable,
     last_days,
+    range_costs,
     span_of,
     tiles,
 )
-from evaluation_pipelines.service.pages.domain.session_lines import changed_agents, worst_of_day
+from evaluation_pipelines.service.pages.domain.session_lines import changed_agents, worst_on_day
 from evaluation_pipelines.service.pages.domain.trends import WHOLE
 from evaluation_pipelines.service.pages.judge import judge_summary
 from evaluation_pipelines.service.pages.operations import needs_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
+from evaluation_pipelines.service.pages.trends import groups, on_todays_scale
 from evaluation_pipelines.storage.lake import DamagedPartError
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -66,10 +66,10 @@ def _overview(visit: Visit) -> HTMLResponse:
     # From the first day of the trends on: their means and these have the same scale.
     usual = day_range(None, None, now.date())
     recent = rows.filter(pl.col("session_date") >= usual.first)
-    scaled, turns = on_scale_of_today(visit, recent)
+    scaled, turns = on_todays_scale(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{day.date}") for day in days]
-    worst = worst_of_day(rows, now.date(), _MOST_WORST)
+    worst = worst_on_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
     needs = needs_of(visit)
     changes, week = usual_changes(visit), DayRange.before_day(now.date(), _WEEK_DAYS)
@@ -105,7 +105,7 @@ def _overview(visit: Visit) -> HTMLResponse:
         answers=[] if comparison is None else _answers(comparison),
         costs=[
             (name, days, cost, _trends_url(visit, days))
-            for name, days, cost in costs_of_ranges(rows, now.date())
+            for name, days, cost in range_costs(rows, now.date())
         ],
         unscored_url=_days_url(visit, usual, score="unscored"),
         remark=None if comparison is None else without_ranking(comparison),

@@ -17,7 +17,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
-from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
+from evaluation_pipelines.scorecards.domain.overrides import newest_by_content
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.service.caller import find_window
@@ -91,7 +91,7 @@ def sessions(visit: Visitor) -> Response:
         judge_state=judge_state,
         score_class=score_class,
         failures=_failures(visit, shown),
-        words_of=_words_of_people(visit, shown),
+        words_of=_people_words(visit, shown),
         number=rows.height,
         ties=_lowest(rows) if query.sort == "score" else 0,
         total=every.height,
@@ -192,14 +192,14 @@ def _lowest(rows: pl.DataFrame) -> int:
     return rows.filter(pl.col("effective_100") == pl.col("effective_100").min()).height
 
 
-def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[SessionKey, str]:
+def _people_words(visit: Visit, rows: pl.DataFrame) -> dict[SessionKey, str]:
     """Return the reasons of people whose scores count, for who may see texts."""
     scored = rows.filter(effective_source="override")
     if scored.is_empty() or not visit.sees_texts:
         return {}
     overrides = OverrideStore(visit.stores.ledger).of_dates(scored["session_date"].unique())
     of_score = (*CONTENT_KEY, "profile_id")
-    words = newest_of_content(overrides).select(*of_score, words="reason")
+    words = newest_by_content(overrides).select(*of_score, words="reason")
     found = scored.join(words, on=of_score)
     return {_key(row): row["words"] for row in found.iter_rows(named=True)}
 

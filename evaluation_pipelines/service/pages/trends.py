@@ -118,7 +118,7 @@ def _trend(visit: Visit) -> _Trend:
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)
     chosen = query.on(days.first, days.last).chosen(visit.rows())
-    scaled, turns = on_scale_of_today(visit, chosen)
+    scaled, turns = on_todays_scale(visit, chosen)
     rows = trend_rows(scaled, by, step, turns)
     if by is not None and step == WHOLE:
         others = query.on().chosen(visit.rows())
@@ -139,7 +139,7 @@ def _has_judge_change(visit: Visit, days: DayRange) -> bool:
     return not within.is_empty()
 
 
-def on_scale_of_today(visit: Visit, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Turn]]:
+def on_todays_scale(visit: Visit, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Turn]]:
     """Return rows with ``score`` on the scale of the newest judge, and changes of the judge."""
     return on_newest_scale(rows, visit.stores.lake.read_whole(JUDGE_CHANGES))
 

@@ -170,7 +170,7 @@ def scorecards(
         return withhold(query_cards(here.stores, replace(query, days=days)), waiting)
 
     dates = dates_of(here.stores, query)
-    rows, cursor = CARD_LISTING.page_of_dates(dates, read, page.cursor, page.limit)
+    rows, cursor = CARD_LISTING.dated_page(dates, read, page.cursor, page.limit)
     shown = rows.to_dicts()
     if not sees_texts(caller):
         shown = [without(row, CARD_TEXTS) for row in shown]

@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.service.caller import caller_of_everything
+from evaluation_pipelines.service.caller import unrestricted_caller
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.pages.rendering import static_url
@@ -77,7 +77,7 @@ def _check_room(landing: Path) -> None:
 @ROUTER.get("/metrics", response_class=Response)
 def metrics(
     installation: Annotated[Installation, Depends(installation_of)],
-    _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
+    _caller: Annotated[Caller, Depends(unrestricted_caller(Role.READER))],
 ) -> Response:
     """Return the metrics of the service in the text format of Prometheus."""
     return Response(installation.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -9,7 +9,7 @@ from evaluation_pipelines.reputation.submitted import (
     Source,
     SubmittedEvaluation,
     SubmittedEvaluations,
-    organization_of_agent,
+    agent_organization,
     reputation_record,
 )
 from evaluation_pipelines.service.caller import organization_of
@@ -104,6 +104,6 @@ def reputation(
     A key of all organizations names one if several have an agent of this id.
     """
     named = organization_of(caller, organization)
-    owner = named or organization_of_agent(here.stores, agent_id) or _DEFAULT_ORGANIZATION
+    owner = named or agent_organization(here.stores, agent_id) or _DEFAULT_ORGANIZATION
     record: dict[str, Any] = reputation_record(here.stores, owner, agent_id, here.clock())
     return Reputation.model_validate(record)

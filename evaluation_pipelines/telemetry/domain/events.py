@@ -119,7 +119,7 @@ def events_of(
             lambda: _content_ids(
                 shape,
                 columns,
-                _times_of_ids(shape, attributes, sent_us),
+                _id_times(shape, attributes, sent_us),
                 bodies,
                 attributes,
             ),
@@ -258,7 +258,7 @@ def _identifying(shape: Shape) -> frozenset[str] | None:
     return None if shape.dialect is None else shape.dialect.identifying
 
 
-def _times_of_ids(
+def _id_times(
     shape: Shape,
     attributes: Mapping[str, Sequence[Any]],
     sent_us: list[int | None],

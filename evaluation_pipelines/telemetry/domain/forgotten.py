@@ -49,26 +49,26 @@ class Forgotten:
             lengths.encode(errors="surrogatepass"), key=self.key, digest_size=16
         ).hexdigest()
 
-    def hash_of_session(self, organization_id: str | None, session_id: str) -> str:
+    def session_hash(self, organization_id: str | None, session_id: str) -> str:
         """Return the keyed hash of a session; without organization that of its attribution."""
         return self.hash_of("session", organization_id or ANY_ORGANIZATION, session_id)
 
-    def hashes_of_session(self, organization_id: str | None, session_id: str) -> tuple[str, str]:
+    def session_hashes(self, organization_id: str | None, session_id: str) -> tuple[str, str]:
         """Return all hashes of a session: the second is of its id alone, as texts name it."""
         alone = self.hash_of("session_id", session_id)
-        return self.hash_of_session(organization_id, session_id), alone
+        return self.session_hash(organization_id, session_id), alone
 
-    def hash_of_id(self, value: str) -> str:
+    def id_hash(self, value: str) -> str:
         """Return the keyed hash of an id of a person; email addresses ignore case."""
         return self.hash_of("id", comparable_id(value))
 
     def has_session(self, organization_id: str | None, session_id: str) -> bool:
         """Return True if a session was forgotten."""
-        return self.hash_of_session(organization_id, session_id) in self.hashes
+        return self.session_hash(organization_id, session_id) in self.hashes
 
     def has_id(self, value: str | None, time: datetime | None = None) -> bool:
         """Return True if an id was forgotten, and not after ``time``."""
-        return value is not None and self._holds(self.hash_of_id(value), time)
+        return value is not None and self._holds(self.id_hash(value), time)
 
     def has_organization(self, value: str | None, time: datetime | None = None) -> bool:
         """Return True if an organization was forgotten, and not after ``time``."""

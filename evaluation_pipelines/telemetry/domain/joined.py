@@ -49,7 +49,7 @@ def pieces_of(text: bytes) -> list[tuple[int, bytes]]:
     return [*found, *_broken(text, rest, len(text))] if found else [(0, text)]
 
 
-def end_of_documents(text: bytes) -> int:
+def documents_end(text: bytes) -> int:
     """Return where the last whole document ends in a text that may go on; 0 without any."""
     if json_state(text) is JsonState.COMPLETE:
         return len(text)

@@ -61,7 +61,7 @@ def _other_signal(message: bytes) -> bytes | None:
     with suppress(DecodeError):
         request = traces.ExportTraceServiceRequest.FromString(message)
         if _has_ids(request.resource_spans):
-            sent = [_resource_of_spans(span) for span in request.resource_spans]
+            sent = [_spans_resource(span) for span in request.resource_spans]
             return msgspec.json.encode({"resourceSpans": sent})
     with suppress(DecodeError):
         metrics.ExportMetricsServiceRequest.FromString(message)
@@ -95,14 +95,14 @@ def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
     )
 
 
-def _resource_of_spans(spans: "ResourceSpans") -> dict[str, Any]:
+def _spans_resource(spans: "ResourceSpans") -> dict[str, Any]:
     return {
         "resource": {"attributes": _pairs(spans.resource.attributes)},
-        "scopeSpans": [_scope_of_spans(span) for span in spans.scope_spans],
+        "scopeSpans": [_spans_scope(span) for span in spans.scope_spans],
     }
 
 
-def _scope_of_spans(spans: "ScopeSpans") -> dict[str, Any]:
+def _spans_scope(spans: "ScopeSpans") -> dict[str, Any]:
     scope = {"name": spans.scope.name, "version": spans.scope.version}
     return {"scope": scope, "spans": [_span(span) for span in spans.spans]}
 

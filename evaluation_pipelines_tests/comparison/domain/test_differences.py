@@ -18,8 +18,8 @@ from evaluation_pipelines.comparison.domain.differences import (
     level_at,
     losses,
     mean_at_ceiling,
-    people_of_both,
     shared_classes,
+    shared_people,
 )
 from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.comparison.domain.people import Inference, paired_difference
@@ -70,7 +70,7 @@ def test_four_of_both_and_others_are_not_compared_with_themselves() -> None:
     three = difference(arm([80.0, 70, 60]), arm([70.0, 65, 50]))
     assert three.is_paired
     assert three.value == pytest.approx(25 / 3)
-    assert people_of_both(arm(values), arm(values, people=[0, 1, 2, 3, 14, 15])) == 4
+    assert shared_people(arm(values), arm(values, people=[0, 1, 2, 3, 14, 15])) == 4
 
 
 @pytest.mark.parametrize(("others", "is_paired"), [(5, True), (6, False)])
@@ -122,7 +122,7 @@ def test_runs_of_unknown_persons_are_one_unit_that_is_no_person() -> None:
     b = arm([70.0, 65, 80, 70, 58, 55], people=[0, 1, 2, 3, 4, -1])
     # 10, 5, -5, 20, 2 and 60 - 55 = 5 of the unknown: 37 / 6.
     assert difference(a, b).value == pytest.approx(37 / 6)
-    assert (len(a.known_people), people_of_both(a, b)) == (5, 5)
+    assert (len(a.known_people), shared_people(a, b)) == (5, 5)
 
 
 def test_an_unlike_mix_of_tasks_makes_no_difference() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.answers import facts
 from evaluation_pipelines.comparison.domain.findings import evidence, findings
-from evaluation_pipelines.comparison.domain.pairwise import has_more_disqualified, overlap_of_weeks
+from evaluation_pipelines.comparison.domain.pairwise import has_more_disqualified, week_overlap
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
@@ -162,7 +162,7 @@ def test_models_of_other_weeks_give_an_indication(
     sides = [
         arm([0.0] * 40, days=[4 + 7 * (at >= each) for at in range(40)]) for each in in_first_week
     ]
-    assert overlap_of_weeks(*sides) == pytest.approx(overlap)
+    assert week_overlap(*sides) == pytest.approx(overlap)
     if overlap < 0.6:
         assert (row["verdict"], row["indication"]) == ("not decided", "A better")
         assert row["reason"] == "used in different weeks for the most part"

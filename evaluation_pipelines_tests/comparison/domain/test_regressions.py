@@ -17,10 +17,10 @@ from evaluation_pipelines.comparison.domain.regressions import (
     Look,
     alert_sentences,
     baseline,
+    baseline_shortage,
     looks,
-    shortage_of_baseline,
-    shortage_of_window,
     verdict,
+    window_shortage,
 )
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import SINCE, UNTIL, arm, compared, daily, run
@@ -67,10 +67,10 @@ def test_near_100_a_change_is_mostly_of_failures_or_of_the_others() -> None:
 
 
 def test_what_a_window_lacks() -> None:
-    assert shortage_of_window(daily([80.0] * 9)) == "9 of 10 sessions in the last 28 days"
+    assert window_shortage(daily([80.0] * 9)) == "9 of 10 sessions in the last 28 days"
     crowded = arm([80.0] * 12, people=[0] * 12, days=[0] * 6 + [1] * 6)
-    assert shortage_of_window(crowded) == "sessions on 2 of 3 days in the last 28 days"
-    assert shortage_of_window(daily([80.0] * 10)) is None
+    assert window_shortage(crowded) == "sessions on 2 of 3 days in the last 28 days"
+    assert window_shortage(daily([80.0] * 10)) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_a_window_lacks() -> None:
     ],
 )  # fmt: skip
 def test_what_the_days_before_lack(before: Arm, since: int, lacks: str | None) -> None:
-    assert shortage_of_baseline(before, since) == lacks
+    assert baseline_shortage(before, since) == lacks
     assert bool(list(looks(before, [since + 7]))) is False  # no runs in the window
 
 

@@ -2,7 +2,7 @@
 
 from evaluation_pipelines.judging.domain.badge import ScoringsOfDay
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.ledger.score_queries import scorings_of_day
+from evaluation_pipelines.judging.ledger.score_queries import day_scorings
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
@@ -120,10 +120,10 @@ def test_scorings_of_today_are_counted_with_what_they_cost(ledger: Ledger) -> No
     started(ledger, "s3#baseline-1", organization_id="other")
     store.create(new_score("s4#baseline-1"), NOON)  # requested, not begun
     models = (done.judge_model,)
-    assert scorings_of_day(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1, models)
-    assert scorings_of_day(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1, models)
-    assert scorings_of_day(ledger, at(hours=20), "acme") == ScoringsOfDay(0, 0, 1, 0.0, 0)
+    assert day_scorings(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1, models)
+    assert day_scorings(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1, models)
+    assert day_scorings(ledger, at(hours=20), "acme") == ScoringsOfDay(0, 0, 1, 0.0, 0)
 
 
 def test_a_day_without_scorings_is_zero(ledger: Ledger) -> None:
-    assert scorings_of_day(ledger, NOON) == ScoringsOfDay(0, 0, 0, 0.0, 0)
+    assert day_scorings(ledger, NOON) == ScoringsOfDay(0, 0, 0, 0.0, 0)

@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.joined import end_of_documents, pieces_of
+from evaluation_pipelines.telemetry.domain.joined import documents_end, pieces_of
 from evaluation_pipelines.telemetry.domain.lenient_json import JsonState, json_state
 from evaluation_pipelines.telemetry.unread_files import place_in_series
 from evaluation_pipelines_tests.telemetry.domain.reading import read
@@ -63,9 +63,9 @@ def test_every_whole_request_of_a_line_is_read(
 
 
 def test_a_document_may_still_grow_into_what_looks_like_the_next() -> None:
-    assert end_of_documents(A + HALF_RECORD + RECORD) == len(A)
-    assert end_of_documents(A + HALF_RECORD + RECORD + B) == len(A + HALF_RECORD + RECORD + B)
-    assert end_of_documents(HALF + B + HALF) == len(HALF + B)
+    assert documents_end(A + HALF_RECORD + RECORD) == len(A)
+    assert documents_end(A + HALF_RECORD + RECORD + B) == len(A + HALF_RECORD + RECORD + B)
+    assert documents_end(HALF + B + HALF) == len(HALF + B)
 
 
 @pytest.mark.parametrize("start", [b'{"hrTime":', b'{"session_id":"x","a":', b'}{"x":['])

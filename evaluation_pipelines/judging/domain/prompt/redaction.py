@@ -359,7 +359,7 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
     lower = text.lower()
     if len(lower) != len(text):  # a few capitals become two characters
         lower = text.translate(_ASCII_LOWER)
-    yield from _matches_of_forms(text, lower)
+    yield from _form_matches(text, lower)
     for rule in rules["places"]:
         for hint in rule.hints:
             if hint in lower:  # it rarely is
@@ -379,7 +379,7 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
             yield from _matches_at(rule, text, positions)
 
 
-def _matches_of_forms(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
+def _form_matches(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
     long_words = "\n".join(_LONG_WORD.findall(lower))
     if not long_words:
         return
@@ -459,7 +459,7 @@ class _Marks:
         for start, end, kind in self._spans:
             if kind is None:
                 continue
-            quote = _quote_of_bare_value(self.text, start, end)
+            quote = _bare_value_quote(self.text, start, end)
             parts += self.text[done:start], quote, f"[redacted:{kind}{self.seal}]", quote
             done = end
         text = "".join(parts) + self.text[done:]
@@ -491,7 +491,7 @@ _NAME_BEFORE = re.compile(r"(\\{0,7}\")\s{0,4}:\s{0,4}\Z")
 _VALUE_END = re.compile(r"\s{0,9}(?:[,}\]]|\\{1,7}n|\Z)")
 
 
-def _quote_of_bare_value(text: str, start: int, end: int) -> str:
+def _bare_value_quote(text: str, start: int, end: int) -> str:
     """Return the quotes that a mark needs in place of a number of JSON, as in ``"pin": 12``."""
     name = _NAME_BEFORE.search(text[max(0, start - 16) : start])
     return name[1] if name and _VALUE_END.match(text, end) else ""

@@ -351,7 +351,7 @@ def cost_of(rows: pl.DataFrame) -> Cost:
     return Cost(float(costs.sum()), rows.height, costs.null_count())
 
 
-def costs_of_ranges(rows: pl.DataFrame, today: date) -> Iterator[tuple[str, DayRange, Cost]]:
+def range_costs(rows: pl.DataFrame, today: date) -> Iterator[tuple[str, DayRange, Cost]]:
     """Yield the name, the days and the cost of the times that people ask for.
 
     Args:

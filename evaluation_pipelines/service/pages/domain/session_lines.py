@@ -142,7 +142,7 @@ _LOW = "Lowest scores"
 _REVIEW_DUE = "awaiting blind review"
 
 
-def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | None:
+def worst_on_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | None:
     """Return the worst sessions of the latest day before today; ``None`` if there is no such day.
 
     Those that failed come first, then the lowest scores, for which some room is kept. A session

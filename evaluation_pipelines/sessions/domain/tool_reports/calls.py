@@ -62,7 +62,7 @@ def changes_something(tool_class: str, tool: str, parameters: str | None) -> boo
             only read something; without it, a shell call is taken to change nothing.
     """
     if tool_class == "mcp":
-        return not CHANGING_NAMES.isdisjoint(words_of_name(tool))
+        return not CHANGING_NAMES.isdisjoint(name_words(tool))
     if tool_class in CHANGING_CLASSES or parameters is None:
         return tool_class in CHANGING_CLASSES
     command = shell_command(parameters)
@@ -71,7 +71,7 @@ def changes_something(tool_class: str, tool: str, parameters: str | None) -> boo
     return redirects(command) or any(map(_changes, simple_commands(command)))
 
 
-def words_of_name(tool: str) -> set[str]:
+def name_words(tool: str) -> set[str]:
     """Return the words of the name of a tool, without that of its server."""
     return {word.lower() for word in _NAME_WORD.findall(tool.rpartition("__")[2])}
 
@@ -122,7 +122,7 @@ def polls(tool: str, parameters: str | None) -> bool:
         tool: Name of the tool.
         parameters: JSON text as logged of a call with a shell command.
     """
-    if not POLLING_NAMES.isdisjoint(words_of_name(tool)):
+    if not POLLING_NAMES.isdisjoint(name_words(tool)):
         return True
     command = "" if parameters is None else shell_command(parameters)
     return bool(_GOING_ON.search(command)) or any(map(_polls, simple_commands(command)))

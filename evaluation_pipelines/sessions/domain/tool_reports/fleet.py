@@ -35,7 +35,7 @@ def calls_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
     return _with_cost(tools.unnest("by_tool"), sessions)
 
 
-def calls_of_windows(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+def window_calls(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return calls and losses of each session window, as :func:`calls_by_tool`, with its model."""
     windows = reports.select(
         *SESSION_KEY,
@@ -49,7 +49,7 @@ def calls_of_windows(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFr
     return _with_cost(windows, sessions)
 
 
-def failures_of_windows(reports: pl.DataFrame) -> pl.DataFrame:
+def window_failures(reports: pl.DataFrame) -> pl.DataFrame:
     """Return the failed calls of each session window: tool, error and number of calls.
 
     ``error`` is the exit code if there is one, or else the first line; null if it is not known.
@@ -74,7 +74,7 @@ def commonest_errors(failures: pl.DataFrame, examples: pl.Expr) -> pl.DataFrame:
     """Return the most frequent known error of each tool, and the session with most calls of it.
 
     Args:
-        failures: Rows of :func:`failures_of_windows`.
+        failures: Rows of :func:`window_failures`.
         examples: Whether the session of a row may be named.
 
     Returns:
@@ -102,7 +102,7 @@ def lost_by(by: str, rows: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         by: ``tool`` or ``model``.
-        rows: Rows of :func:`calls_by_tool`, or of :func:`calls_of_windows`.
+        rows: Rows of :func:`calls_by_tool`, or of :func:`window_calls`.
 
     Returns:
         ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (null

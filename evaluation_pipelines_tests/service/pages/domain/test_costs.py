@@ -6,7 +6,7 @@ import polars as pl
 
 from evaluation_pipelines.service.pages.domain.days import (
     cost_of,
-    costs_of_ranges,
+    range_costs,
 )
 
 ROWS = pl.DataFrame(
@@ -27,7 +27,7 @@ def test_the_sessions_of_unknown_cost_are_counted_apart() -> None:
 def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
     found = {
         name: (cost.total, cost.sessions, cost.unknown)
-        for name, _, cost in costs_of_ranges(ROWS, date(2026, 6, 3))
+        for name, _, cost in range_costs(ROWS, date(2026, 6, 3))
     }
     assert found == {
         "yesterday": ("$1.50", 2, 1),

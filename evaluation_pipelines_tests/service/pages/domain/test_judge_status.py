@@ -9,26 +9,26 @@ from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.service.pages.judge import (
     answer,
-    day_of_judge,
+    judge_day,
+    judge_standing,
     sentence,
-    state_of_judge,
     trust_line,
     who_scored,
 )
 
 
 def test_the_state_says_what_is_in_the_way() -> None:
-    assert state_of_judge(None, "no judge is configured: set A to B", None) == (
+    assert judge_standing(None, "no judge is configured: set A to B", None) == (
         "Not configured for new sessions",
         "Set A to B. Other scores are still computed.",
     )
-    assert state_of_judge("m", None, "connection refused") == (
+    assert judge_standing("m", None, "connection refused") == (
         "Not responding",
         "Connection refused. Pending sessions are judged once it responds.",
     )
-    assert state_of_judge("m", None, None) == ("Configured", "m has not judged a session yet.")
+    assert judge_standing("m", None, None) == ("Configured", "m has not judged a session yet.")
     judged_at = datetime(2026, 6, 1, 9, 5, tzinfo=UTC)
-    assert state_of_judge("m", None, None, judged_at) == (
+    assert judge_standing("m", None, None, judged_at) == (
         "Working",
         "m, last judgment 2026-06-01 09:05 UTC.",
     )
@@ -36,12 +36,12 @@ def test_the_state_says_what_is_in_the_way() -> None:
 
 def test_the_day_has_its_cost_and_limit() -> None:
     some = ScoringsOfDay(3, 1, 2, 0.5, 1, ("large", "small"))
-    assert day_of_judge(some, 2.0) == (
+    assert judge_day(some, 2.0) == (
         "3 judged by large, small, 1 failed, 2 requested or in progress, "
         "cost $0.50 (unknown for 1) of at most $2.00 a day."
     )
     none = ScoringsOfDay(0, 0, 0, 0.0, 0)
-    assert day_of_judge(none, None) == "0 judged, 0 failed, cost $0.00."
+    assert judge_day(none, None) == "0 judged, 0 failed, cost $0.00."
 
 
 def test_who_scored_is_counted_without_what_is_hidden() -> None:

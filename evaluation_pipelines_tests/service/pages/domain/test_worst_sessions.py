@@ -4,7 +4,7 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.session_lines import worst_of_day
+from evaluation_pipelines.service.pages.domain.session_lines import worst_on_day
 
 MONDAY, TUESDAY, WEDNESDAY = (date(2026, 6, day) for day in (1, 2, 3))
 
@@ -31,14 +31,14 @@ ROWS = pl.DataFrame(
 
 
 def names(today: date, number: int = 5) -> list[str]:
-    found = worst_of_day(ROWS, today, number)
+    found = worst_on_day(ROWS, today, number)
     return [session.session_key for _, group in found.groups for session in group] if found else []
 
 
 def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     assert names(WEDNESDAY) == ["failed", "redder", "red"]  # none that waits for a blind review
     assert names(WEDNESDAY, 2) == ["failed", "redder"]
-    found = worst_of_day(ROWS, WEDNESDAY, 1)
+    found = worst_on_day(ROWS, WEDNESDAY, 1)
     assert found
     assert (found.day, found.is_yesterday) == (TUESDAY, True)
     assert [heading for heading, _ in found.groups] == ["Failed"]
@@ -48,7 +48,7 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
 
 def test_all_are_counted_and_a_failed_one_that_waits_is_there_without_its_score() -> None:
     waits = (pl.col("session_key") == "failed") | pl.col("awaits_review")
-    found = worst_of_day(ROWS.with_columns(awaits_review=waits), WEDNESDAY, 5)
+    found = worst_on_day(ROWS.with_columns(awaits_review=waits), WEDNESDAY, 5)
     assert found
     assert (found.all_failed, found.all_low, found.waiting) == (1, 2, 2)
     (failed,) = found.failed
@@ -59,24 +59,24 @@ def test_all_are_counted_and_a_failed_one_that_waits_is_there_without_its_score(
 def test_failed_sessions_leave_room_for_the_lowest_scores() -> None:
     failed = ROWS.filter(pl.col("session_key") == "failed")
     rows = pl.concat([failed] * 9 + [ROWS])
-    found = worst_of_day(rows, WEDNESDAY, 5)
+    found = worst_on_day(rows, WEDNESDAY, 5)
     assert found
     assert [session.session_key for session in found.failed] == ["failed"] * 3
     assert [session.session_key for session in found.low] == ["redder", "red"]
     assert found.all_failed == 10
-    found = worst_of_day(pl.concat([failed] * 9), WEDNESDAY, 5)
+    found = worst_on_day(pl.concat([failed] * 9), WEDNESDAY, 5)
     assert found
     assert len(found.failed) == 5
 
 
 def test_without_a_failed_session_there_are_no_others() -> None:
-    found = worst_of_day(ROWS.filter(pl.col("session_key") != "failed"), WEDNESDAY, 5)
+    found = worst_on_day(ROWS.filter(pl.col("session_key") != "failed"), WEDNESDAY, 5)
     assert found
     assert [heading for heading, _ in found.groups] == ["Lowest scores"]
 
 
 def test_the_latest_day_with_sessions_may_be_long_ago() -> None:
-    found = worst_of_day(ROWS, date(2026, 6, 9), 5)
+    found = worst_on_day(ROWS, date(2026, 6, 9), 5)
     assert found
     assert (found.day, found.is_yesterday) == (WEDNESDAY, False)
-    assert worst_of_day(ROWS, MONDAY, 5) is None  # it is not over
+    assert worst_on_day(ROWS, MONDAY, 5) is None  # it is not over

@@ -9,10 +9,10 @@ from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
 from evaluation_pipelines.sessions.domain.tool_reports import report as tool_report
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
-    calls_of_windows,
     commonest_errors,
-    failures_of_windows,
     lost_by,
+    window_calls,
+    window_failures,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import Row
@@ -234,7 +234,7 @@ def test_tools_are_summed_over_sessions() -> None:
 
 
 def test_models_are_summed_over_sessions() -> None:
-    b, a = lost_by("model", calls_of_windows(*frames(ROWS))).to_dicts()
+    b, a = lost_by("model", window_calls(*frames(ROWS))).to_dicts()
 
     # Session 3 has no call with a known outcome; session 4 has one that succeeded.
     assert picked(b, "model", *COUNTS) == [
@@ -267,7 +267,7 @@ def test_no_reports_are_no_rows() -> None:
     reports, sessions = frames(ROWS)
 
     assert lost_by("tool", calls_by_tool(reports.clear(), sessions)).is_empty()
-    assert lost_by("model", calls_of_windows(reports.clear(), sessions)).is_empty()
+    assert lost_by("model", window_calls(reports.clear(), sessions)).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_no_reports_are_no_rows() -> None:
 def test_an_error_is_its_exit_code_or_its_first_line(text: str, error: str | None) -> None:
     reports, _ = frames([call("Bash", "failed", error=text)])
 
-    assert failures_of_windows(reports)["error"].to_list() == [error]
+    assert window_failures(reports)["error"].to_list() == [error]
 
 
 def test_the_most_frequent_error_of_a_tool_names_a_session_that_may_be_named() -> None:
@@ -294,7 +294,7 @@ def test_the_most_frequent_error_of_a_tool_names_a_session_that_may_be_named() -
         *(call("Read", "failed", session_id="s3", error="Timeout") for _ in range(2)),
         *(call("Bash", "failed", session_id="s1", error=None) for _ in range(9)),
     ]
-    failures = failures_of_windows(frames(rows)[0])
+    failures = window_failures(frames(rows)[0])
 
     (every,) = commonest_errors(failures, pl.lit(value=True)).to_dicts()
     (other,) = commonest_errors(failures, pl.col("session_key") != every["session_key"]).to_dicts()
