@@ -1,6 +1,5 @@
 """A damaged file of the lake: one failed check, an alert, and the first need of the overview."""
 
-from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -14,7 +13,6 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.lake_files import paths_of
-from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -70,28 +68,6 @@ def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
         while name not in (page := client.get("/").text) and monotonic() < deadline:
             sleep(0.1)
     assert name in page.partition('id="needs"')[2]
-
-
-def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) -> None:
-    def checks() -> list[list[str]]:
-        items = built_days("doctor", "--offline", "--format", "json").items()
-        return [[item["area"], item["state"], item["seen"], item["advice"]] for item in items]
-
-    sound = [check[:2] for check in checks()]
-    (path,) = Path("data/lake/scorecards/session_date=2026-06-02").glob("*.parquet")
-    path.write_bytes(path.read_bytes()[:-9])
-    found = checks()
-    (failed,) = [each for each in found if each[2].endswith(_DAMAGED)]
-    assert failed[1:] == [
-        "failed",
-        f"{path} {_DAMAGED}",
-        "Build its date again. Run: evaluation-pipelines build --damaged",
-    ]
-    assert [each[:2] for each in found if each != failed] == sound
-    run = "Build its date again. Run: evaluation-pipelines build --damaged"
-    assert f"failed: {path} {_DAMAGED}\n  {run}" in built_days("doctor").out
-    assert built_days("build", "--damaged").code == 0
-    assert [check[:2] for check in checks()] == sound
 
 
 def test_damaged_lines_in_quarantine_leave_the_other_checks(

@@ -55,15 +55,6 @@ def test_shards_divide_the_buckets(count: int) -> None:
     assert len(divided) == count
 
 
-def test_four_shards_have_64_buckets_each() -> None:
-    assert [(shard.first, shard.last) for shard in shards(4)] == [
-        (0, 63),
-        (64, 127),
-        (128, 191),
-        (192, 255),
-    ]
-
-
 @pytest.fixture
 def four_shards(tmp_path: Path) -> Iterator[Workplace]:
     """40 sessions of one date, built in four shards."""

@@ -81,19 +81,3 @@ def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
     assert lines[at + 1] == "      default, =s3#baseline-1"
     found = closed("books", "2026-06-01", "--format", "json")
     assert (found.code, json.loads(found.out)["is_balanced"]) == (1, False)
-
-
-def test_a_day_that_is_due_says_how_to_build_it(closed: Program) -> None:
-    closed.land("logs.jsonl", session("s4", 120), "ab")
-    closed("ingest")
-    ran = closed("books", "2026-06-01")
-    assert (ran.code, ran.out.splitlines()[1]) == (
-        0,
-        "The day is due to be built: evaluation-pipelines build --date 2026-06-01",
-    )
-
-
-def test_an_invalid_date_is_refused(closed: Program) -> None:
-    ran = closed("books", "yesterday")
-    assert ran.code == 2
-    assert "2026-11-21" in ran.err

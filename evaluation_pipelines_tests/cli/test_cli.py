@@ -202,12 +202,6 @@ def test_an_invalid_ledger_is_an_error_of_one_line(program: Program) -> None:
     assert re.fullmatch(r"error: The ledger .*ledger\.db failed .*\n", ran.err)
 
 
-def test_the_version_is_the_installed_one(program: Program) -> None:
-    ran = program("--version")
-    assert (ran.code, ran.err) == (0, "")
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", ran.out)
-
-
 def test_the_help_of_all_commands_is_theirs() -> None:
     group = typer.main.get_command(app)
     context = click.Context(group)

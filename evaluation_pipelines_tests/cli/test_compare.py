@@ -107,12 +107,6 @@ def test_the_default_range_is_28_days(compared: Program) -> None:
     assert "no score" in ran.out
 
 
-def test_a_time_without_sessions(compared: Program) -> None:
-    ran = compared("compare", "--from", "2026-01-01", "--to", "2026-01-02")
-    assert ran.code == 0
-    assert "No session of this time has a score: " in ran.out
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -128,13 +122,6 @@ def test_invalid_options_are_refused(
     ran = compared("compare", *options)
     assert ran.code == 2
     assert message in " ".join(ran.err.replace("│", " ").split())
-
-
-def test_without_telemetry_it_is_an_error_and_nothing_is_written(program: Program) -> None:
-    ran = program("compare")
-    assert ran.code == 1
-    assert "evaluation-pipelines ingest" in ran.err
-    assert list(program.folder.iterdir()) == []
 
 
 def test_an_exported_list_of_sessions_is_compared_as_it_is(program: Program) -> None:

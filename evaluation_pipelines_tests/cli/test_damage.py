@@ -50,19 +50,6 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert sessions.out.count('"session_key"') == 3
 
 
-def test_status_names_damage_that_a_reader_met(built_days: Program) -> None:
-    path = part_of(built_days, "session_performance")
-    damage(path)
-    assert built_days("sessions").code == 1
-    status = built_days("status").out
-    assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
-    assert re.search(rf"^failed: .*{path.name} is damaged: ", status, re.MULTILINE)
-    assert "build --damaged" in status
-
-    assert built_days("build", "--damaged").code == 0
-    assert "damaged" not in built_days("status").out
-
-
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
 def test_status_finds_damage_that_no_command_has_met(built_days: Program, table: str) -> None:
     def shows_damage(*options: str) -> bool:
@@ -167,12 +154,6 @@ def test_a_damaged_part_of_a_restored_folder_is_read_again(built_days: Program) 
     assert built_days("build").code == 0
     assert "damaged" not in built_days("status", "--verify").out
     assert built_days("sessions", "--format", "json").out.count('"session_key"') == 3
-
-
-def test_a_date_belongs_to_again(three_days: Program) -> None:
-    result = three_days("ingest", "--date", "2026-06-02")
-    assert result.code == 2
-    assert "--date goes with --again" in result.err
 
 
 @pytest.mark.parametrize("how", ["damaged", "deleted"])

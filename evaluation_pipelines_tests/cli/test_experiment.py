@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.comparison.domain.experiment_plan import Plan
-from evaluation_pipelines.comparison.domain.gate import METRICS
 from evaluation_pipelines.comparison.experiments import create, show
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
@@ -53,12 +52,6 @@ def test_without_its_file_no_plan_is_frozen_and_the_file_of_another_stays(
     kept = Path("plan.json").read_text()
     assert program(*CREATE, "--output", "plan.json").code == 1
     assert Path("plan.json").read_text() == kept
-
-
-def test_the_help_has_the_metrics(program: Program) -> None:
-    shown = " ".join(program("experiment", "create", "--help").out.replace("│", " ").split())
-    *others, last = METRICS
-    assert f"Primary metric: {', '.join(others)} or {last}." in shown
 
 
 def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:

@@ -1,6 +1,5 @@
 """``expire`` on the terminal."""
 
-import json
 from contextlib import closing
 
 import pytest
@@ -34,28 +33,6 @@ def test_what_would_be_deleted_is_deleted(
     built = program("build", "--date", "2026-06-01")
     assert built.code == 1
     assert "EVAL_KEEP_TEXTS_DAYS" in built.out + built.err
-
-
-def test_programs_get_dates_and_rows(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = program("expire", "--format", "json")
-    assert (nothing.code, json.loads(nothing.out)["items"]) == (0, [])
-    assert "Nothing expires" in nothing.err
-    build_by(program, two_people())
-    monkeypatch.setenv("EVAL_KEEP_TEXTS_DAYS", "30")
-    rows = program("expire", "--dry-run", "--format", "csv").out.splitlines()
-    assert rows[:2] == [
-        "what,name,number,first_date,last_date",
-        "dates,texts,2,2026-06-01,2026-06-02",
-    ]
-    document = json.loads(program("expire", "--format", "json").out)
-    assert document["items"][0] == {
-        "what": "dates",
-        "name": "texts",
-        "number": 2,
-        "first_date": "2026-06-01",
-        "last_date": "2026-06-02",
-    }
-    assert document["oldest"]["events"] == "2026-06-01"
 
 
 def test_a_date_that_is_being_built_is_partly_done(

@@ -1,8 +1,5 @@
 """``forget`` on the terminal."""
 
-import csv
-import json
-
 import pytest
 
 from evaluation_pipelines.cli.conventions import PARTLY
@@ -73,25 +70,3 @@ def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
     built.land("again.jsonl", two_people())
     assert "  events of what was forgotten, left out: 4\n" in built("ingest").out
     assert "left out: 4 events of what was forgotten\n" in built("status").out
-
-
-@pytest.mark.parametrize("form", ["json", "csv"])
-def test_programs_get_a_row_for_each_store(program: Program, form: str) -> None:
-    program.land("logs.jsonl", two_people())
-    program("ingest")
-    program("build")
-    planned = program("forget", "--person", EMAIL, "--dry-run", "--format", form)
-    assert (planned.code, planned.out.count(SESSION)) == (0, 2)
-    ran = program("forget", "--person", EMAIL, "--rewrite-landing", "--format", form)
-    assert ran.code == 0, ran.err
-    if form == "json":
-        items = json.loads(ran.out)["items"]
-        assert json.loads(ran.out)["sessions"] == 2
-    else:
-        items = list(csv.DictReader(ran.out.splitlines()))
-    states = {item["store"]: item["state"] for item in items}
-    assert states["agent_events_landed"] == "erased"
-    assert states["logs.jsonl"] == "rewritten"
-    assert states["copies and exports"] == "exempt"
-    (landed,) = (item["rows"] for item in items if item["store"] == "agent_events_landed")
-    assert int(landed) == 8  # two sessions of four events

@@ -31,14 +31,6 @@ def test_a_key_is_shown_once_and_listed_without_its_secret(program: Program) -> 
     assert (root["organization"], root["expires_at"]) == (None, "2999-01-01T00:00:00+00:00")
 
 
-def test_a_revoked_key_stays_in_the_list(program: Program) -> None:
-    create(program, "ada", "--role", "reader", "--all-organizations")
-
-    assert program("keys", "revoke", "ada").out == "ada is revoked\n"
-    assert program("keys", "revoke", "ada").code == 1
-    assert program("keys", "list").table()[0][3] == "revoked"
-
-
 @pytest.mark.parametrize(
     ("options", "fault"),
     [

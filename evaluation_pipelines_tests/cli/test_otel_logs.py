@@ -34,19 +34,6 @@ def test_rows_and_files_are_read_by_one_command(with_rows: Program) -> None:
     assert again["otel_logs"] == {"rows": 0, "known_rows": 2, "files": 0, "why_not": None}
 
 
-def test_a_server_that_is_down_does_not_stop_the_files(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
-    monkeypatch.setattr("evaluation_pipelines.telemetry.otel_logs.PATIENCE_S", 0)
-    program.land("logs.jsonl", session("b"))
-    ran = program("ingest")
-    assert ran.code == 4
-    assert "2 events on 1 date" in ran.out
-    assert "error: otel_logs at clickhouse://reader@127.0.0.1:9/otel" in ran.err
-    assert "topsecret" not in ran.out + ran.err
-
-
 def test_doctor_says_whether_the_table_can_be_read_and_what_was_late(
     with_rows: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 """``parts``: the current files of a table."""
 
-import shutil
-
 import polars as pl
 
 from evaluation_pipelines_tests.program import Program
@@ -26,20 +24,3 @@ def test_an_unknown_table_is_refused_with_those_there_are(three_days: Program) -
     ran = three_days("publish", "--files", "sessions")
     assert ran.code == 2
     assert "there is no table sessions, only: " in " ".join(ran.err.split())
-
-
-def test_a_deleted_table_is_shown_and_can_be_built_again(built_days: Program) -> None:
-    shutil.rmtree(built_days.folder / "data/lake/agent_sessions")
-    listed = built_days("publish", "--files", "agent_sessions")
-    assert (listed.code, listed.out) == (1, "")
-    assert "is missing. Build its date again: evaluation-pipelines build --damaged" in listed.err
-    shown = built_days("status").out
-    for day in ("2026-06-01", "2026-06-02", "2026-06-03"):
-        assert f"failed: data/lake/agent_sessions/session_date={day}/" in shown
-    assert (
-        shown.count("is missing\n  Build its date again. Run: evaluation-pipelines build --damaged")
-        == 3
-    )
-    built_days("build", "--damaged")
-    assert len(built_days("publish", "--files", "agent_sessions").out.splitlines()) == 3
-    assert "missing" not in built_days("status").out

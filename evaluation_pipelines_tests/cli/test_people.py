@@ -82,17 +82,6 @@ def test_an_imported_file_makes_dates_due_and_a_build_applies_it(
     assert ids(built("sessions", "--person", "ada", "--format", "json")) == ["a", "b"]
 
 
-def test_a_file_with_a_fault_is_not_kept(built: Program) -> None:
-    imported(built)
-    ran = imported(built, IDENTITIES.replace("name:", "nick:"))
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        f"error: {built.folder}/people.yaml, line 3: person 'ada' has 'nick', which is none of "
-        "name, team, ids\n"
-    )
-    assert (built.folder / "data/identities.yaml").read_text("utf-8") == IDENTITIES
-
-
 def test_a_file_that_was_edited_by_hand_counts_with_the_next_build(built: Program) -> None:
     path = built.folder / "data/identities.yaml"
     path.write_text(IDENTITIES, encoding="utf-8")
@@ -174,15 +163,6 @@ def test_where_some_sessions_of_an_id_were_seen_says_of_how_many() -> None:
     assert (row["repositories"], row["repository_sessions"]) == ([], [])
     (cells,) = unknown_cells(found)
     assert cells[-3:] == ("a (1 of 3), b (2 of 3)", None, "platform (1 of 3)")
-
-
-def test_conditions_can_be_combined(built: Program) -> None:
-    found = built("sessions", "--repository", "shop", "--team", "search", "--format", "json")
-    assert ids(found) == ["c"]
-    refused = built("tools", "a", "--repository", "shop")
-    assert refused.code == 2
-    assert "require --fleet" in refused.err
-    assert "write NAME=VALUE" in built("sessions", "--attribute", "epic").err
 
 
 PEOPLE = {"person_id", "user_id", "user_email", "account_id", "host_user"}

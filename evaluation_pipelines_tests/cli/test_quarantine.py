@@ -150,12 +150,3 @@ def test_retry_of_one_file_does_not_read_others(filled: Program) -> None:
     path = str(filled.folder / "data" / "landing" / "logs.jsonl")
     assert "1 of 2 entries" in filled("quarantine", "retry", "--file", path).out
     assert "0 of 1 entry" in filled("quarantine", "retry", "--file", "logs.jsonl").out
-
-
-def test_an_unknown_entry_is_an_error_of_one_line(filled: Program) -> None:
-    ran = filled("quarantine", "list", "1-2-3:4")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        "error: The quarantine has no entry '1-2-3:4'. List the names with: "
-        "evaluation-pipelines quarantine list --entries\n"
-    )

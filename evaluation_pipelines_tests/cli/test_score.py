@@ -10,7 +10,7 @@ import yaml
 
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.world import SESSION, claude, line, session
+from evaluation_pipelines_tests.world import claude, line, session
 
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
@@ -92,16 +92,6 @@ def test_all_sessions_are_documents_of_one_yaml_stream(
     assert documents[1] == yaml.safe_load(UNSCORABLE)
 
 
-def test_a_table_has_one_line_per_session(program: Program) -> None:
-    rows = program("score", SAMPLE, "--format", "table", "--all").table()
-    assert len(rows) == 17
-    assert rows[-1][:3] == ["97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1", "9.4", "claude_code"]
-    assert rows[1][:3] == ["6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1", "-", "claude_code"]
-    (row,) = program("score", SAMPLE, "--format", "table").table()
-    assert row in rows
-    assert row[0] == MASQUE
-
-
 def test_several_files_and_folders_are_read_together(program: Program) -> None:
     folder = program.folder / "landing"
     (folder / "agent").mkdir(parents=True)
@@ -124,15 +114,6 @@ def test_invalid_lines_are_reported_and_the_others_scored(program: Program) -> N
     )
 
 
-def test_only_the_first_invalid_lines_are_reported(program: Program) -> None:
-    bad = b"".join(b"bad %d\n" % n for n in range(900)) + b"bad\n" * 100
-    (program.folder / "logs.jsonl").write_bytes(b"bad\n" * 100 + bad + session("s"))
-    errors = program("score", "logs.jsonl").err.splitlines()
-    assert len(errors) == 6
-    assert errors[0].startswith("warning: logs.jsonl, byte 0 (200 equal lines): not read: not JSON")
-    assert errors[-1] == "warning: 896 more lines or records not read"
-
-
 def test_telemetry_without_a_session_prints_its_contents(program: Program) -> None:
     foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
     content = foreign + b'{"resourceMetrics": []}\n' + line(claude("user_prompt", session__id=""))
@@ -144,12 +125,6 @@ def test_telemetry_without_a_session_prints_its_contents(program: Program) -> No
         "warning: records without a session: 1",
         "error: There is no session in this telemetry.",
     ]
-
-
-def test_one_session_and_all_sessions_exclude_each_other(program: Program) -> None:
-    ran = program("score", SAMPLE, "--all", "--session", SESSION)
-    assert (ran.code, ran.out) == (2, "")
-    assert "--session selects one session, --all selects all" in ran.err
 
 
 def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:

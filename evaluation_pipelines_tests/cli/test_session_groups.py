@@ -67,11 +67,3 @@ def test_people_are_compared_only_where_they_are_shown(
     assert "Sessions by person, 2026-06-02 to 2026-06-02" in shown
     monkeypatch.setenv("EVAL_PEOPLE_VIEW", "off")
     assert program("sessions", "--by", "team").code == 2
-
-
-def test_without_sessions_there_is_no_row(program: Program) -> None:
-    assert "nothing has been ingested" in program("sessions", "--by", "model").err
-    built(program)
-    nothing = ("sessions", "--by", "model", "--attribute", "squad=none")
-    assert program(*nothing).out == "There are no such sessions.\n"
-    assert program(*nothing, "--format", "json").items() == []

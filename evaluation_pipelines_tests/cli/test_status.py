@@ -129,17 +129,6 @@ def test_status_works_without_deleted_files_of_the_quarantine(program: Program) 
     assert len(re.findall(r"^  logs.jsonl.*not JSON", ran.out, re.MULTILINE)) == 1
 
 
-def test_status_without_a_ledger_prints_advice_and_writes_nothing(program: Program) -> None:
-    ran = program("status")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        f"error: There is no ledger {program.folder}/data/ledger.db yet: nothing has been "
-        "ingested. Run evaluation-pipelines ingest (or demo) first. If the data lie elsewhere, "
-        "set EVAL_DATA_DIR, or EVAL_LEDGER_URL for the ledger alone.\n"
-    )
-    assert list(program.folder.iterdir()) == []
-
-
 def test_of_many_files_the_unread_and_the_newest_are_listed(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

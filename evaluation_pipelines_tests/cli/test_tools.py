@@ -102,25 +102,6 @@ def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     assert "model-a 4 1 25.0 1 1 1 4 of 4 100 0.01 0.02 1 of 1".split() in lines(Ran(0, models, ""))
 
 
-def test_the_fleet_of_some_dates(lake: Program) -> None:
-    found = lake("tools", "--fleet", "--date", "2026-06-01", "--format", "json").items()
-
-    assert [(each["by"], each["name"]) for each in found] == [
-        *(("tool", name) for name in ("Grep", "Read", "Bash")),
-        ("model", "model-a"),
-    ]
-    assert found[-1]["lost_calls"] == 1.0
-    none = lake("tools", "--fleet", "--date", "2026-05-01")
-    assert none.out.startswith("There are no tool reports from 2026-05-01 to 2026-05-01 in ")
-
-
-def test_columns_that_are_unknown_in_every_line_are_not_shown(lake: Program) -> None:
-    out = lake("tools", "--fleet", "--date", "2026-06-01").out
-    assert "wasted" not in out.partition("\nWasted calls are not shown: ")[0]
-    assert "log_agent_responses of Codex" in out
-    assert "Repeated and corrected calls are not shown" not in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

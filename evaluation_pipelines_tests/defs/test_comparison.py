@@ -73,13 +73,6 @@ def test_the_report_shows_its_answer_a_table_and_a_picture(location: CodeLocatio
     assert report.exists()
 
 
-def test_an_empty_lake_gives_an_empty_report(location: CodeLocation) -> None:
-    shown = metadata(location.execute_assets("model_comparison_report"), "model_comparison_report")
-    assert shown["answer"] == "No scored sessions in this time."
-    assert shown["models"] == "none ranked"
-    assert shown["cost and quality"] == "none ranked"
-
-
 def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

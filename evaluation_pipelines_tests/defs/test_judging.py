@@ -11,7 +11,6 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, sessions_that_left
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     day,
@@ -131,16 +130,6 @@ def test_without_an_endpoint_the_run_says_so_and_succeeds(location: CodeLocation
     assert location.tick(FRESH).skip_message == (
         "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
     )
-
-
-def test_new_telemetry_judges_nothing(location: CodeLocation, judge: JudgeEndpoint) -> None:
-    location.land(0)
-
-    assert location.run_requested("touched_dates_sensor").success
-    assert judge.requests == []
-    assert location.materialized("judge_scores") == []
-    (queued,) = RebuildQueue(location.workplace.ledger).all()
-    assert queued.is_built
 
 
 def ask(location: CodeLocation, session: str, **config: object) -> dg.ExecuteInProcessResult:

@@ -1,14 +1,12 @@
 """Landed events, which ingest reports: dates, versions and checks."""
 
 import logging
-from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.run_log import SuccessLog
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -16,14 +14,6 @@ from evaluation_pipelines_tests.defs.code_location import (
     session_line,
 )
 from evaluation_pipelines_tests.lake_files import root_of
-
-
-def test_an_ingest_logs_what_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
-    location.run_ingest(session_line(0))
-    (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
-    log = location.run_ingest(session_line(1))
-
-    assert "not read: link.jsonl: a link that leads outside the folder" in log
 
 
 def test_an_ingest_logs_dates_outside_the_partitions(
@@ -96,17 +86,6 @@ def test_unreadable_lines_fail_a_check_after_their_ingest(
     # 2 of the 4 lines of both ingests
     assert check_texts(check)["found"] == "50.00%: 2 of 4"
     assert check_texts(check)["expected"] == "at most 1.00% of the lines read in the last 24 hours"
-
-
-def test_the_checks_of_landed_events_can_be_executed_alone(location: CodeLocation) -> None:
-    location.run_ingest(b"no telemetry\n" + session_line(0))
-    RebuildQueue(location.workplace.ledger).mark_built(day(0), version=1)
-    names = ("quarantine_share_is_low", "no_date_is_parked")
-
-    assert location.run_checks("agent_events_landed", *names) == {
-        "quarantine_share_is_low": False,
-        "no_date_is_parked": True,
-    }
 
 
 @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from evaluation_pipelines.defs.daily_tables import MAX_OBSERVATIONS, Observations, event_counts
-from evaluation_pipelines.reporting.domain.charts import histogram_svg
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.scorecards import Announced, Announcement
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
@@ -18,7 +16,6 @@ from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
     day,
-    svg_of,
 )
 from evaluation_pipelines_tests.defs.date_failures import queued_dates
 from evaluation_pipelines_tests.judged import session_with_texts
@@ -152,23 +149,3 @@ def test_a_broken_profile_warns_and_the_date_is_published(location: CodeLocation
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "broken.yaml is not YAML" in str(check_texts(check)["examples"])
     assert location.materialized("scorecards") == [day(0)]
-
-
-def test_metadata_of_evaluations_has_a_histogram_of_the_effective_scores(
-    location: CodeLocation,
-) -> None:
-    location.land(0)
-    location.build(0)
-    event = location.instance.get_latest_materialization_event(dg.AssetKey("session_evaluations"))
-    assert event is not None
-    assert event.asset_materialization is not None
-    shown = str(event.asset_materialization.metadata["effective scores"].value)
-
-    assert shown.endswith("1 of 1 sessions have an effective score")
-    (evaluation,) = location.workplace.lake.read(SESSION_EVALUATIONS, [day(0)]).to_dicts()
-    assert svg_of(shown) == histogram_svg(
-        [evaluation["effective_100"]],
-        "effective score",
-        (0.0, 100.0),
-        {"passes": 50.0, "green": 75.0},
-    )

@@ -4,18 +4,13 @@ import asyncio
 import json
 import multiprocessing
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.testclient import WebSocketDenialResponse, WebSocketTestSession
 from starlette.websockets import WebSocketDisconnect
-from websockets.asyncio.client import connect
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyStore
@@ -29,7 +24,7 @@ from evaluation_pipelines.service.events import EventHub, parse_channel
 from evaluation_pipelines.service.routes import events
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
-from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import store_sessions
@@ -274,34 +269,6 @@ def test_the_ledger_is_asked_at_least_each_second() -> None:
     assert service_events._POLL_S <= 1
 
 
-def alert_now(url: str, number: int) -> None:
-    """Commit events, each with the time just before its commit."""
-    ledger = open_ledger(url)
-    for _ in range(number):
-        now = time.time_ns() // 1000
-        event = {"type": "alert.raised", "timestamp_us": now, "payload": "{}"}
-        ServiceEvents(ledger).append([event])
-        time.sleep(0.3)
-    ledger.close()
-
-
-@pytest.mark.slow
-def test_events_of_another_process_arrive_within_two_seconds(
-    service: Service, workplace: Workplace
-) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    with (
-        ProcessPoolExecutor(1, mp_context=spawn) as pool,
-        service.client() as client,
-        client.websocket_connect(URL.format("alerts")) as socket,
-    ):
-        written = pool.submit(alert_now, workplace.settings.ledger_url, 20)
-        for _ in range(20):
-            committed_us = socket.receive_json()["timestamp_us"]
-            assert time.time_ns() // 1000 - committed_us < 2_000_000
-        written.result()
-
-
 def test_events_of_another_process_arrive_once_and_in_order(
     service: Service, workplace: Workplace
 ) -> None:
@@ -420,45 +387,3 @@ def test_the_poller_goes_on_after_a_failure_of_the_ledger(
 
     monkeypatch.setattr(ServiceEvents, "after", failing)
     assert json.loads(asyncio.run(listen()))["session_id"] == "s1"
-
-
-def test_two_hundred_listeners_get_every_event(service: Service, workplace: Workplace) -> None:
-    with served(service) as port:
-        url = ALL.replace("8400", str(port))
-
-        async def listen(ready: asyncio.Semaphore) -> list[str]:
-            async with connect(url, compression=None, open_timeout=60) as socket:
-                ready.release()
-                return [json.loads(await socket.recv())["session_id"] for _ in range(10)]
-
-        async def listen_all() -> list[list[str]]:
-            ready = asyncio.Semaphore(0)
-            listening = [asyncio.create_task(listen(ready)) for _ in range(200)]
-            for _ in listening:
-                await ready.acquire()
-            for number in range(5):
-                await asyncio.to_thread(score, workplace.ledger, f"s{number}")
-            return await asyncio.wait_for(asyncio.gather(*listening), 60)
-
-        heard = asyncio.run(listen_all())
-    assert heard == [[f"s{number}" for number in range(5) for _ in range(2)]] * 200
-
-
-@contextmanager
-def served(service: Service) -> Iterator[int]:
-    """Serve on a free port of this machine in a thread; yield the port."""
-    config = uvicorn.Config(
-        service.app, host="localhost", port=0, log_config=None, timeout_graceful_shutdown=5
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()

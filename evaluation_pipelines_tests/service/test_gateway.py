@@ -15,7 +15,6 @@ from evaluation_pipelines_tests.world import claude, line
 
 SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
 PROFILE = {"id": "mine", "name": "Mine", "criteria": [{"id": "tool_count"}]}
-OTHER = [{"id": "response_time"}]
 GUIDE = {**PROFILE, "id": "efficiency-simple", "matchLabels": ["of the guide"]}
 """A profile with the id of a shipped one."""
 
@@ -111,15 +110,6 @@ def test_what_cannot_be_answered_says_why(
     assert found[1] == code or not code
 
 
-def test_an_ambiguous_id_names_its_candidates(clients: dict[str, TestClient]) -> None:
-    status, code, text = refused(clients["all"], "evaluation.tool_report", runId="same")
-    assert (status, code) == (400, "ambiguous_session")
-    assert "same#baseline-1 of acme; same#baseline-1 of beta" in text
-    # For the key of one organization it is not ambiguous.
-    report = call(clients["reader"], "evaluation.tool_report", runId="same")
-    assert report["runId"] == "same#baseline-1"
-
-
 def test_the_comparison_has_our_intervals_and_only_the_organization(
     clients: dict[str, TestClient],
 ) -> None:
@@ -155,19 +145,6 @@ def test_an_override_counts_at_once_and_keeps_the_key(
     assert row["scorePerDollar"] == pytest.approx(220 / 3 / 0.01)
     assert row["peopleAlikeAvgScore"] == pytest.approx(90)
     assert row["peopleAlikeScorePerDollar"] == pytest.approx(9000)
-
-
-@pytest.mark.parametrize(
-    "change", [{"overrideScore": 101}, {"reason": "  "}], ids=["score", "reason"]
-)
-def test_an_override_that_is_refused_stores_nothing(
-    answered: Service, clients: dict[str, TestClient], change: dict[str, Any]
-) -> None:
-    before = OverrideStore(answered.workplace.ledger).of_dates().height
-    sent = {"runId": "a1", "overrideScore": 40, "annotator": "ann", "reason": "No."}
-    found = refused(clients["reviewer"], "evaluation.scorecards.override", **{**sent, **change})
-    assert found[:2] == (400, "invalid_override")
-    assert OverrideStore(answered.workplace.ledger).of_dates().height == before
 
 
 def test_profiles_are_set_and_listed_in_camel_case(clients: dict[str, TestClient]) -> None:

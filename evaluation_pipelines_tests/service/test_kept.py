@@ -168,12 +168,6 @@ def test_a_day_is_read_once_until_it_has_other_files(
     assert days_read == [FIRST]
 
 
-def test_a_day_without_telemetry_has_empty_books(workplace: Workplace) -> None:
-    days = ComparedDays()
-    found = settled_books(workplace.stores, FIRST, NOW, read=days.read)
-    assert (found.sessions.height, found.is_balanced) == (0, True)
-
-
 def test_the_days_that_were_asked_for_last_are_kept(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, days_read: list[date]
 ) -> None:

@@ -193,10 +193,6 @@ def test_an_ambiguous_id_names_its_candidates(clients: dict[str, TestClient]) ->
     assert chosen["session"]["organization_id"] == "beta"
 
 
-def test_a_day_without_sessions_has_empty_books(clients: dict[str, TestClient]) -> None:
-    assert get(clients["reader"], "books/2020-01-01")["sessions"] == []
-
-
 @pytest.mark.parametrize(
     "example",
     [each for each in EXAMPLES if each.names_session and "{session" in each.route],

@@ -318,14 +318,6 @@ def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
     assert lake.select(NUMBERS, pl.col("n") > 9).schema == NUMBERS.schema
 
 
-def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
-    path = Path(lake.write(rows(1), NUMBERS, DAY))
-    path.write_bytes(b"not parquet")
-
-    with pytest.raises(DamagedPartError, match=r"numbers-\w+\.parquet is damaged.*build --damaged"):
-        lake.select(NUMBERS, pl.col("n") > 0)
-
-
 def test_a_table_without_partitions_is_one_file(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, None)
     path = Path(lake.write(rows(2), NUMBERS, None))

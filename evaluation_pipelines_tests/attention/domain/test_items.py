@@ -399,8 +399,3 @@ def test_no_alert_of_an_item_contains_a_mention_or_a_link_or_is_long() -> None:
             assert len(alert.title) <= 400
             assert len(said) < 4000
             assert said.count("\n") <= 8
-
-
-def test_a_part_without_a_name_is_a_sentence() -> None:
-    assert [str(Part("a", "b")), str(Part("", "b"))] == ["a: b", "b"]
-    assert Item("k", "a", State.OK, "s", since=TODAY).title == "s (since 2026-06-01)"

@@ -52,10 +52,3 @@ def test_a_night_in_the_terminal(program: Program, endpoint: JudgeEndpoint) -> N
     assert "closed" in program("judge", "list", "batches", "--all").out
     shown = json.loads(program("show", "--judge", "s1", "--format", "json").out)
     assert (shown["status"], "mode" in shown) == ("completed", False)
-
-
-def test_an_endpoint_without_batches_is_an_error(program: Program, endpoint: JudgeEndpoint) -> None:
-    endpoint.batches.enabled = False
-    refused = program("judge", "run")
-    assert refused.code == 1
-    assert "set EVAL_JUDGE_MODE=direct" in refused.out

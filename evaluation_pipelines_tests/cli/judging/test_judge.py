@@ -19,16 +19,12 @@ from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
     hangs,
     http_error,
-    prose_score,
     says,
     score_reply,
 )
-from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.world import DAY_S
 
 RUBRICS = Path(evaluation_pipelines.__file__).parent / "judging" / "rubrics"
-LONG_AGO_S = -480 * DAY_S
 KEY = "s1#baseline-1"
 
 
@@ -103,27 +99,6 @@ def test_texts_of_the_judge_cannot_imitate_the_output(
     assert "| s1: 100 of 100" in texts
 
 
-def test_requests_are_refused_with_their_http_status(
-    program: Program, judge: JudgeEndpoint
-) -> None:
-    program("judge", "s1")
-    waiting = program("judge", "s1", "--force")
-    assert (waiting.code, waiting.err) == (
-        1,
-        "error: s1 is being scored: wait for the result, or omit --force\n",
-    )
-    program("judge", "s1", "--wait")
-    assert program("judge", "s1", "--force", "--wait").code == 0
-    assert judge.turns() == ["score", "missing-tools"] * 2
-    unknown = program("judge", "unknown")
-    assert (unknown.code, "is not a session of the lake" in unknown.err) == (1, True)
-    unscored = program("show", "--judge", "s2")
-    assert (unscored.code, unscored.err) == (
-        1,
-        "error: s2#baseline-1 has no judge score yet\n",
-    )
-
-
 def test_a_run_prints_what_it_did_and_what_it_deferred(
     program: Program, judge: JudgeEndpoint
 ) -> None:
@@ -151,17 +126,6 @@ def test_the_budget_is_an_option(program: Program, judge: JudgeEndpoint) -> None
     assert "this alone exceeds the limit" in ran.out
 
 
-def test_a_failed_scoring_has_its_error_and_advice(program: Program, judge: JudgeEndpoint) -> None:
-    judge.script(prose_score(), prose_score())
-    waited = program("judge", "s1", "--wait")
-    shown = program("show", "--judge", "s1")
-
-    assert (waited.code, waited.out) == (1, shown.out)
-    assert shown.out.startswith(f"{KEY}: failed\n")
-    assert "error            no verdict, even after a reminder" in shown.out
-    assert "(attempt 1, a retry may help)" in shown.out
-
-
 def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndpoint) -> None:
     judge.always(http_error(401))
 
@@ -173,17 +137,6 @@ def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndp
     with open_stores(load_settings()) as stores:
         (alert,) = AlertStore(stores.ledger).all()
     assert alert.alert.title == "Judge endpoint not responding"
-
-
-def test_without_an_endpoint_every_command_says_what_to_set(program: Program) -> None:
-    program.land("logs.jsonl", session_with_texts("s1", LONG_AGO_S))
-    program("ingest")
-    program("build")
-
-    for arguments in (("judge", "run"), ("judge", "s1")):
-        ran = program(*arguments)
-        assert ran.code == 1
-        assert "set EVAL_JUDGE_MODEL to the name of a model" in ran.err
 
 
 def test_scores_by_other_words_are_listed_and_scored_again_when_asked(

@@ -79,21 +79,6 @@ def test_an_unknown_change_is_refused(program: Program) -> None:
     assert "there is no change 0123456789ab" in refused.err
 
 
-def test_a_judge_that_never_changed_is_said(
-    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-
-    assert program("judge", "changes").out == (
-        "No judge has changed: each profile has scores of one judge.\n"
-    )
-    assert (
-        "No recent change of a judge waits for anchors"
-        in program("judge", "changes", "--anchors").out
-    )
-    assert judge.requests
-
-
 def test_without_an_endpoint_nothing_is_drawn(program: Program) -> None:
     asked = program("judge", "changes", "--anchors")
 

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from starlette.testclient import TestClient
 
@@ -12,7 +12,7 @@ from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
 from evaluation_pipelines_tests.service.pages.tables import rows_of, tables_of
-from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
@@ -135,16 +135,6 @@ def test_the_page_of_an_agent_has_its_answer_from_that_of_all_agents(reader: Tes
     assert "Comparing scores" not in page
 
 
-def test_an_agent_leads_to_its_sessions(reader: TestClient) -> None:
-    page = reader.get("/agents/claude-code?organization=beta").text
-    assert "/sessions/b1%23baseline-1/score?organization=beta" in page
-    link = re.search(r'<a href="([^"]+)">2 sessions</a>', page)
-    assert link
-    assert ">2 sessions." in reader.get(link[1].replace("&amp;", "&")).text
-    of_others = reader.get("/agents/scout?organization=acme").text
-    assert "No sessions here. Its evaluations come from other programs." in of_others
-
-
 def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(reader: TestClient) -> None:
     scout = rows_of(reader.get("/evaluations.csv?agent=scout&organization=acme").content)
     assert (scout.height, scout["passed"].sum()) == (60, 54)  # every tenth has failed
@@ -154,19 +144,3 @@ def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(reader: Test
     assert by_session["session_key"].to_list() == newest_first
     assert by_session["effective_100"].to_list() == [90.0] * 3
     assert reader.get("/evaluations.csv?agent=none").status_code == 404
-
-
-def test_an_agent_page_says_whether_it_is_getting_better(reader: TestClient) -> None:
-    url = "/agents/claude-code?organization=acme"
-    while "data-reload-after" in (page := reader.get(url).text):
-        time.sleep(0.05)
-    assert "<strong>Too few sessions.</strong>" in page
-    last = NOW.date() - timedelta(days=1)
-    assert f"each period: 0 from {last - timedelta(days=27)} to {last}" in page
-    assert f"<strong>2026-06-01 to {NOW.date()}, " in page  # the curves are of all days
-    day = "from=2026-06-01&to=2026-06-01"
-    while "data-reload-after" in (page := reader.get(f"{url}&{day}").text):
-        time.sleep(0.05)
-    assert "from 2026-06-01 to 2026-06-01, 0 from 2026-05-31 to 2026-05-31" in page
-    # Evaluations that other programs sent are no sessions whose scores could be compared.
-    assert ">Score trend</h2>" not in reader.get("/agents/scout?organization=acme").text

@@ -89,18 +89,6 @@ def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
     assert re.search(last, by_agent)
 
 
-def test_trends_lead_to_the_sessions_of_a_line(reader: TestClient) -> None:
-    page = reader.get(f"/trends?{DAYS}&by=label").text
-    assert "90.0" in page  # the mean of all
-    links = [
-        each.replace("&amp;", "&")
-        for each in re.findall(r'"Sessions"><a href="([^"]+)">\d+</a>', page)
-    ]
-    assert [reader.get(link).text.count('<td class="time">') for link in links] == [1, 4]
-    assert page.count("<svg") == 4
-    assert "No sessions in this time" in reader.get("/trends").text
-
-
 def test_what_cannot_be_asked_is_400(reader: TestClient) -> None:
     for page in (
         "/trends?by=person",  # people are not shown here

@@ -107,31 +107,6 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert service.client().get("/sessions?alert=x").status_code == 400
 
 
-def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
-    service: Service,
-) -> None:
-    both = (
-        line(
-            claude("user_prompt", 0, session__id=name),
-            claude("api_error", 5, session__id=name, model="aspen", error="overloaded"),
-        )
-        for name in ("s1", "s2")
-    )
-    fill(service.workplace, *both)
-    then = datetime(2026, 6, 2, tzinfo=UTC)
-    assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
-    assert "in the alert" not in needs_of(service)
-    said = {"score": 0, "annotator": "Ann", "reason": "It was done all the same."}
-    path = "/api/v1/sessions/s2%23baseline-1/override"
-    assert service.client().post(path, json=said).status_code == 200
-    page = needs_of(service)
-    doctor = service.client().get("/operations/doctor").text
-    for each in (page, doctor):
-        assert '<a href="/sessions?alert=1">1 session scored below its threshold</a>' in each
-        assert "2 in the alert, minus 1 now scored by a person" in each
-    assert "service at http://localhost:8400 is responding" in doctor
-
-
 def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     service: Service,
 ) -> None:

@@ -131,16 +131,6 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     assert answered.browser(keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
 
 
-def test_a_line_of_the_list_opens_the_session(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    page = answered.browser(keys[Role.READER, "acme"]).get("/sessions").text
-    (link,) = re.findall(rf'<a href="{A1_PAGE}">(.*?)</a>', page)
-    assert re.sub("<[^>]+>", "", link) == "2026-06-01 12:00"
-    score = rf'title="Where this score comes from" href="{A1_PAGE}/score">'
-    assert re.search(score, page)
-
-
 def test_the_books_of_a_day_have_its_states_and_wait_for_no_build(
     answered: Service,
     keys: dict[tuple[Role, str | None], str],

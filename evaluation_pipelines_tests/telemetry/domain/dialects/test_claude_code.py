@@ -203,12 +203,6 @@ def bash(command: str, **values: Any) -> dict[str, Any]:
 # -- tool calls: outcome ---------------------------------------------------------------------------
 
 
-def test_an_outcome_that_is_no_boolean_is_unknown_and_counted() -> None:
-    batch = read(line(claude("tool_result", tool_name="Read", success="maybe")))
-    assert batch.events["success"].to_list() == [None]
-    assert batch.counts.value_anomalies == 1
-
-
 @pytest.mark.parametrize(
     ("command", "error", "reported", "success", "code", "source"),
     [

@@ -136,11 +136,6 @@ def test_a_completed_response_with_token_counts_is_the_call() -> None:
     }
 
 
-def test_a_reply_has_its_text() -> None:
-    event = codex_event("agent_response", response="Done.", response_length=5)
-    assert (event["event_name"], event["content"]) == ("assistant_response", "Done.")
-
-
 @pytest.mark.parametrize(
     ("changes", "input_tokens", "cached", "written"),
     [
