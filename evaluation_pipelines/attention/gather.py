@@ -70,7 +70,6 @@ from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
-from evaluation_pipelines.telemetry.libraries import session_lines
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
     count_entries,
@@ -182,7 +181,7 @@ def examine(
     days = [partition for partition in stores.lake.partitions(AGENT_EVENTS) if partition >= first]
     events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
     windows = readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS)
-    found = arrivals(events, windows, session_lines())
+    found = arrivals(events, windows)
     is_unseen = bool(readable.errors)
     costs = readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)
     damage = readable.of(lambda: find_damage(stores, verifies=verifies), dict[str, str]())

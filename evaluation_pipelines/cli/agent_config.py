@@ -18,10 +18,8 @@ from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
 )
 from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
-from evaluation_pipelines.telemetry.libraries import libraries
 
-_AGENTS = PROGRAMS | {name: library.settings for name, library in libraries().items()}
-Program = StrEnum("Program", {name: name for name in _AGENTS})  # type: ignore[misc]
+Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
 
 _URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
 _KEY = re.compile(r"[\w.~+/=-]+", re.ASCII)
@@ -31,7 +29,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
     program: Annotated[
-        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(_AGENTS)}.")
+        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(PROGRAMS)}.")
     ],
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
@@ -77,7 +75,7 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
-        files = [_hook(program, receiver)] if transcripts else _AGENTS[str(program)](receiver)
+        files = [_hook(program, receiver)] if transcripts else PROGRAMS[str(program)](receiver)
     for file in files:
         print_error(f"{file.name}: {file.where}")
     if output is None:

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from evaluation_pipelines.telemetry.libraries import libraries
+from evaluation_pipelines.telemetry.domain.dialects.registry import LIBRARIES
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import session
 
@@ -74,9 +74,9 @@ def test_what_no_file_can_hold_is_a_usage_error(
     assert (ran.code, ran.out) == (2, "")
 
 
-@pytest.mark.parametrize("name", libraries())
+@pytest.mark.parametrize("name", LIBRARIES)
 def test_a_library_gets_its_variables_and_code_that_compiles(program: Program, name: str) -> None:
-    library = libraries()[name]
+    library = LIBRARIES[name]
     ran = program("agent-config", name, *HTTPS, "--texts")
     variables, _, code = ran.out.partition("# tracing.")
     assert 'OTEL_EXPORTER_OTLP_ENDPOINT="https://eval.example.com"\n' in variables

@@ -5,7 +5,7 @@ Run it with ``python -m evaluation_pipelines_tests.docs.libraries``.
 
 import re
 
-from evaluation_pipelines.telemetry.libraries import libraries
+from evaluation_pipelines.telemetry.domain.dialects.registry import LIBRARIES
 from evaluation_pipelines_tests.docs.documents import FOLDER
 
 PAGE = FOLDER / "telemetry.md"
@@ -16,7 +16,7 @@ def table() -> str:
     rows = [
         f"| {library.title} | `{name}` "
         f"| {_session(library.session, has_session=library.has_session)} | {library.unknown} |"
-        for name, library in libraries().items()
+        for name, library in LIBRARIES.items()
     ]
     head = ["| library | `agent-config` | session | unknown |", "|---|---|---|---|"]
     return "\n".join([*head, *rows])

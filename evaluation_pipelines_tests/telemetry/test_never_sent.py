@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.demo.landing import SAMPLES
+from evaluation_pipelines.telemetry.domain.dialects.copilot import COPILOT_CHAT
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.genai import COPILOT_CHAT
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.telemetry.captures import Row, stored
 from evaluation_pipelines_tests.telemetry_generator.guests import write_guests

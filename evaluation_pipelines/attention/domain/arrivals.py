@@ -1,12 +1,12 @@
 """Telemetry of each agent program: how much arrives, what is missing, odd costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import polars as pl
 
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS, LIBRARIES
 from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
@@ -40,6 +40,13 @@ _PROMPTS, _PARAMETERS = (
     }
     for name in ("prompts_switch", "parameters_switch")
 )
+
+_SESSION_LINES = {
+    scope: library.session or f"nothing: each run of {library.title} is a session"
+    for library in LIBRARIES.values()
+    for scope in library.scopes
+}
+"""Scope of spans -> line of code that gives them a session id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +160,12 @@ _OF_SESSIONS = (
 )
 
 
-def arrivals(
-    events: pl.DataFrame,
-    sessions: pl.DataFrame,
-    session_lines: Mapping[str, str],
-    days: int = DAYS,
-) -> list[Arrival]:
+def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> list[Arrival]:
     """Return the telemetry of each program, by name.
 
     Args:
         events: EVENT_COLUMNS of the last days.
         sessions: SESSION_COLUMNS of the last days.
-        session_lines: Scope of spans -> line of code that gives them a session id.
         days: Number of these days.
     """
     also = pl.max(_NEWEST), IS_TRANSCRIPT.sum().alias(_TRANSCRIPTS)
@@ -179,16 +180,14 @@ def arrivals(
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
             *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
-            *_without_session(sessions.filter(source_cli=program), scopes, session_lines),
+            *_without_session(sessions.filter(source_cli=program), scopes),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()
         found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
     return found
 
 
-def _without_session(
-    sessions: pl.DataFrame, scopes: pl.DataFrame, session_lines: Mapping[str, str]
-) -> list[Gap]:
+def _without_session(sessions: pl.DataFrame, scopes: pl.DataFrame) -> list[Gap]:
     """Return a gap for each agent with traces that name no session: each is one of its own."""
     is_trace = pl.col("session_id").str.starts_with(TRACE)
     agents = sessions.group_by("agent_id").agg(pl.len().alias(_ROWS), traces=is_trace.sum())
@@ -197,7 +196,7 @@ def _without_session(
         if traces <= _RARE * number:
             continue
         of_agent = scopes.filter(agent_id=agent)["scope"].sort()
-        lines = " or ".join(session_lines[kind] for kind in of_agent if kind in session_lines)
+        lines = " or ".join(_SESSION_LINES[scope] for scope in of_agent if scope in _SESSION_LINES)
         switch = lines or "attribute gen_ai.conversation.id on its outermost span"
         lack = f"missing in {traces} of {number} sessions"
         gaps.append(Gap(f"session id of {agent}", "sessions of several prompts", switch, lack))

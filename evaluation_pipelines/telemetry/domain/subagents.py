@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.telemetry.domain.dialects.span_source import UNNAMED
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, is_counter
 from evaluation_pipelines.telemetry.domain.spans import trace_sessions
-from evaluation_pipelines.telemetry.domain.spans.source import UNNAMED
 
 TRACE = "trace:"
 """Beginning of the id that a trace has as a session."""

@@ -10,20 +10,14 @@ from evaluation_pipelines.attention.domain.arrivals import (
     EVENT_COLUMNS,
     IS_CHECKED,
     SESSION_COLUMNS,
-    Arrival,
     CostCheck,
+    arrivals,
     cost_checks,
 )
-from evaluation_pipelines.attention.domain.arrivals import arrivals as arrivals_with
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
-from evaluation_pipelines.telemetry.libraries import session_lines
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WHOLE = {"has_content": True, "has_parameters": True, "model": "m", "cost_source": "reported"}
-
-
-def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = 7) -> list[Arrival]:
-    return arrivals_with(events, sessions, session_lines(), days)
 
 
 def events(*rows: dict[str, Any]) -> pl.DataFrame:

@@ -26,6 +26,15 @@ from evaluation_pipelines.telemetry.domain.dialects.setup import (
     given,
     json_text,
 )
+from evaluation_pipelines.telemetry.domain.dialects.span_source import (
+    AGENT,
+    APPROVAL,
+    CALL,
+    EXECUTION,
+    TOOL,
+    SpanSource,
+    SpanView,
+)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 SHELLS = ("Bash", "PowerShell")
@@ -269,4 +278,61 @@ CLAUDE_CODE = Dialect(
     settings=_settings,
     prompts_switch="OTEL_LOG_USER_PROMPTS=1",
     parameters_switch="OTEL_LOG_TOOL_DETAILS=1",
+)
+
+
+def _tool_details(view: SpanView) -> dict[str, Any]:
+    """Return parameters and result of a tool."""
+    if view.attributes.get("span.type") != "tool":
+        return {}
+    names = {"full_command": "command", "file_path": "file_path", "subagent_type": "subagent_type"}
+    sent = {names[name]: view.attributes[name] for name in names if name in view.attributes}
+    output = view.event("tool.output")
+    result = next((output[n] for n in ("output", "content", "result") if output.get(n)), None)
+    return {"parameters": sent or None, "result": result}
+
+
+def _execution(view: SpanView, _: bool | None) -> bool | None:  # noqa: FBT001 - three values
+    """Return the outcome of an execution. The tool around it has none."""
+    success = flag(view.attributes.get("success"))
+    if isinstance(success, bool):
+        return success
+    return False if view.has_failed else None
+
+
+CLAUDE_CODE_SPANS = SpanSource(
+    source_cli="claude_code",
+    scopes=("com.anthropic.claude_code",),
+    kinds=("span.type",),
+    roles={
+        "interaction": AGENT,
+        "llm_request": CALL,
+        "tool": TOOL,
+        "tool.execution": EXECUTION,
+        "tool.blocked_on_user": APPROVAL,
+    },
+    columns={
+        "model": ("model", text),
+        "request_id": ("request_id", text),
+        "query_source_safe": ("query_source", text),
+        "input_tokens": ("input_tokens", tokens),
+        "output_tokens": ("output_tokens", tokens),
+        "cache_read_tokens": ("cache_read_tokens", tokens),
+        "cache_creation_tokens": ("cache_creation_tokens", tokens),
+        "ttft_ms": ("ttft_ms", milliseconds),
+        "tool_name": ("tool_name", text),
+        "tool_use_id": ("tool_use_id", text),
+        "subagent_type": ("subagent", text),
+        "gen_ai.provider.name": ("provider", text),
+    },
+    ran_by={"effort": ("effort",), "speed": ("speed",)},
+    content=("user_prompt",),
+    prompted=("user_prompt",),
+    parameters=("parameters",),
+    results=("result",),
+    outcome=_execution,
+    completes=_tool_details,
+    failed=lambda view: view.has_failed or flag(view.attributes.get("success")) is False,
+    includes_cached=False,
+    tool_classes=TOOL_CLASSES,
 )

@@ -27,6 +27,7 @@ from evaluation_pipelines.telemetry.domain.dialects.setup import (
     given,
     toml_text,
 )
+from evaluation_pipelines.telemetry.domain.dialects.span_source import SpanSource
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _BY_RULE = (
@@ -298,3 +299,4 @@ CODEX = Dialect(
     prompts_switch="log_user_prompt = true under [otel] of config.toml",
     has_warm_ups=True,
 )
+CODEX_SPANS = SpanSource(scopes=("codex",), kinds=(), roles={}, columns={}, is_read=False)

@@ -7,6 +7,7 @@ metadata. Records have no sequence and no call id, and the version sent is that 
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import text
@@ -16,12 +17,16 @@ from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
     EVENT_NAMES,
     IDENTIFIED_BY,
     PROMPTS_SWITCH,
+    TOOL_CLASSES,
     ended_before_it_ran,
     like_gemini,
     refine_call,
     refine_request,
 )
+from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, MESSAGES
+from evaluation_pipelines.telemetry.domain.dialects.messages import parsed_object
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
+from evaluation_pipelines.telemetry.domain.dialects.span_source import SpanView
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
@@ -88,4 +93,32 @@ GEMINI_CLI = Dialect(
     settings=_settings,
     prompts_switch=PROMPTS_SWITCH,
     sends_exit_codes=False,
+)
+
+
+def _tool_details(view: SpanView) -> dict[str, Any]:
+    """Return parameters and result of a tool."""
+    if view.attributes.get("gen_ai.operation.name") != "tool_call":
+        return {}
+    sent, told = (
+        parsed_object(text(view.attributes.get(name)))
+        for name in (MESSAGES, "gen_ai.output.messages")
+    )
+    return {"parameters": sent.get("args"), "result": told.get("response")}
+
+
+def _span_outcome(view: SpanView, success: bool | None) -> bool | None:  # noqa: FBT001 - three values
+    output = text(view.attributes.get("gen_ai.output.messages")) or ""
+    return False if success and output.startswith('{"status":"error"') else success
+
+
+GEMINI_CLI_SPANS = replace(
+    CONVENTIONS,
+    scopes=("gemini-cli",),
+    parameters=("parameters",),
+    results=("result",),
+    outcome=_span_outcome,
+    completes=_tool_details,
+    cached=("gen_ai.usage.cache_read.input_tokens",),
+    tool_classes=TOOL_CLASSES,
 )

@@ -79,7 +79,8 @@ IDENTIFIED_BY = names("""
 _SHELL = "run_shell_command"
 EXIT_CODE = re.compile(r"^Exit Code: ([0-9]{1,10}|\(none\))$", re.MULTILINE)
 
-_TOOL_CLASSES = {
+TOOL_CLASSES = {
+    _SHELL: "shell",
     **dict.fromkeys(("read_file", "read_many_files", "get_internal_docs"), "read"),
     **dict.fromkeys(("grep_search", "search_file_content", "glob"), "search"),
     **dict.fromkeys(("list_directory", "lsp", "tool_search"), "search"),
@@ -121,7 +122,7 @@ def refine_call(row: Row, rest: dict[str, Any], was_refused: WasRefused) -> None
         row["tool_class"] = shell_class(command)
         settle_outcome(row, _exit_code(row, rest), command)
     else:
-        row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
+        row["tool_class"] = TOOL_CLASSES.get(tool or "", "other")
         settle_outcome(row, None, None)
     _refine_decision(row, rest, refused=refused)
 

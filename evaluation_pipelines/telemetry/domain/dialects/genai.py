@@ -1,4 +1,4 @@
-"""Agents that follow the GenAI conventions, and the results of their tool calls."""
+"""Agents that follow the GenAI conventions in logs or spans, and the results of tools in logs."""
 
 import json
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from typing import Any
 from evaluation_pipelines.telemetry.domain.attributes import (
     AnyValue,
     KeyValue,
+    dollars,
     flag,
     json_text,
     milliseconds,
@@ -22,16 +23,16 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     leave_out_cached,
     names,
 )
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    Receiver,
-    SettingsFile,
-    env_file,
-    standard_variables,
+from evaluation_pipelines.telemetry.domain.dialects.span_source import (
+    AGENT,
+    CALL,
+    CHAIN,
+    TOOL,
+    SpanSource,
 )
 from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord
-from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
 MESSAGES = "gen_ai.input.messages"
 _KEPT = ("gen_ai.conversation.id", "gen_ai.system", "gen_ai.provider.name", "gen_ai.agent.id")
@@ -114,40 +115,8 @@ _EVENT_NAMES = {
     "evaluation.result": "evaluation",
 }
 
-# `agent.turn` sums up calls that are logged one by one.
-_COPILOT_EVENT_NAMES = {
-    "session.start": "session_start",
-    "summarization": "compaction",
-    "tool.call": "tool_result",
-    # What the user did with the edits and answers.
-    **dict.fromkeys(("edit.feedback", "edit.hunk.action", "edit.survival"), "outcome"),
-    **dict.fromkeys(("inline.done", "user.feedback"), "outcome"),
-}
-
-_NAMED_SESSION = "named_session"
-"""Where an event of Copilot Chat has its own ``session.id``, apart from that of the resource."""
-
 # Operations that contain calls to a model and repeat their tokens, or make none.
 _NO_CALLS = ("invoke_agent", "invoke_workflow", "create_agent", "execute_tool")
-
-# By the name that the model sees, and by the one (after "copilot_") in VS Code.
-_TOOL_CLASSES = {
-    **dict.fromkeys(("read_file", "readFile", "list_dir", "listDirectory"), "read"),
-    **dict.fromkeys(("get_errors", "getErrors", "get_changed_files", "getChangedFiles"), "read"),
-    **dict.fromkeys(("grep_search", "findTextInFiles", "file_search", "findFiles"), "search"),
-    **dict.fromkeys(("semantic_search", "searchCodebase"), "search"),
-    **dict.fromkeys(("list_code_usages", "listCodeUsages"), "search"),
-    **dict.fromkeys(("apply_patch", "applyPatch"), "edit"),
-    **dict.fromkeys(("insert_edit_into_file", "insertEdit"), "edit"),
-    **dict.fromkeys(("edit_notebook_file", "editNotebook"), "edit"),
-    **dict.fromkeys(("replace_string_in_file", "replaceString"), "edit"),
-    **dict.fromkeys(("multi_replace_string_in_file", "multiReplaceString"), "edit"),
-    **dict.fromkeys(("create_file", "createFile"), "write"),
-    **dict.fromkeys(("create_directory", "createDirectory"), "write"),
-    **dict.fromkeys(("run_in_terminal", "get_terminal_output"), "shell"),
-    **dict.fromkeys(("fetch_webpage", "fetchWebPage", "github_repo", "githubRepo"), "web"),
-    "runSubagent": "agent",
-}
 
 # All spellings that conventions and programs have used, in spans as in logs.
 CALL_COLUMNS = {
@@ -210,8 +179,6 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
         case "assistant.message":
             # A choice that was sent back to the model as part of the conversation.
             return False
-        case "tool.call":
-            _refine_call(row)
         case "evaluation.result":
             _refine_evaluation(row, rest)
     return True
@@ -230,27 +197,6 @@ def _refine_evaluation(row: Row, rest: dict[str, Any]) -> None:
     row["event_id"] = content_id(NO_ORGANIZATION, *what)
 
 
-def _refine_copilot(row: Row, rest: dict[str, Any]) -> bool:
-    """Complete an event of Copilot Chat, whose scope also has events of the conventions.
-
-    Its sessions are the windows of VS Code, named by the resource; only the start of a chat names
-    the chat, of which nothing else is known.
-    """
-    named = row.pop(_NAMED_SESSION, None)
-    if row["source_event_name"] == "session.start":
-        rest |= {"session.id": named} if named else {}
-        return True
-    row["session_id"] = named or row.get("session_id")
-    name = row["source_event_name"] or ""
-    if name.startswith(GENAI.name_prefix):
-        row["source_event_name"] = name.removeprefix(GENAI.name_prefix)
-        row["event_name"] = _EVENT_NAMES.get(row["source_event_name"], "other")
-    if row["event_name"] == "api_request" and "cache_read_tokens" not in row:
-        row["cache_read_tokens"] = None  # not sent, however many they are
-        row.setdefault("cache_creation_tokens")
-    return _refine(row, rest)
-
-
 def _refine_inference(row: Row, rest: dict[str, Any]) -> None:
     if rest.get("gen_ai.operation.name") in _NO_CALLS:
         row["event_name"] = "other"
@@ -267,15 +213,6 @@ def _refine_message(row: Row, rest: dict[str, Any]) -> None:
     row["event_id"] = content_id(*message)
     row["content"] = _content(rest.pop("body", None))
     row["tool_use_id"] = text(body.get("id"))
-
-
-def _refine_call(row: Row) -> None:
-    tool = row.get("tool_name") or ""
-    is_mcp = tool.startswith("mcp_")
-    row["tool_type"] = "mcp" if is_mcp else "builtin"
-    tool_class = _TOOL_CLASSES.get(tool.removeprefix("copilot_"), "other")
-    row["tool_class"] = "mcp" if is_mcp else tool_class
-    settle_outcome(row, None, None)
 
 
 def _body(rest: dict[str, Any]) -> dict[str, Any]:
@@ -320,28 +257,58 @@ GENAI = Dialect(
 )
 
 
-def _copilot_settings(receiver: Receiver) -> list[SettingsFile]:
-    env = {
-        "COPILOT_OTEL_ENABLED": "true",
-        "COPILOT_OTEL_PROTOCOL": "http",
-        "COPILOT_OTEL_ENDPOINT": receiver.endpoint,
-        "COPILOT_OTEL_CAPTURE_CONTENT": str(receiver.texts).lower(),
-    }
-    where = "the environment in which VS Code starts"
-    return [env_file({**env, **standard_variables(receiver)}, where)]
-
-
-COPILOT_CHAT = replace(
-    GENAI,
-    name_prefix="copilot_chat.",
-    scopes=("copilot-chat",),
-    event_names=_COPILOT_EVENT_NAMES,
-    # Read by `_refine_copilot`.
-    columns={**COLUMNS, "session.id": (_NAMED_SESSION, text)},
-    refine=_refine_copilot,
-    told_by=None,  # it logs each call
-    never_sends=GENAI.never_sends
-    | {"cache_read_tokens", "cache_creation_tokens", "cost_usd", "api_ms", "mean_api_ms"},
-    program="copilot",
-    settings=_copilot_settings,
+SPAN_COLUMNS = {
+    **CALL_COLUMNS,
+    "gen_ai.usage.cache_write.input_tokens": ("cache_creation_tokens", tokens),
+    "gen_ai.usage.cache_read_input_tokens": ("cache_read_tokens", tokens),
+    "gen_ai.usage.cache_write_input_tokens": ("cache_creation_tokens", tokens),
+    "gen_ai.usage.cache_creation_input_tokens": ("cache_creation_tokens", tokens),
+    "gen_ai.usage.details.reasoning_tokens": ("reasoning_tokens", tokens),
+    "operation.cost": ("cost_usd", dollars),
+}
+_KINDS = ("gen_ai.operation.name", "traceloop.span.kind", "llm.request.type")
+_MESSAGE_EVENTS = "@gen_ai.user.message gen_ai.assistant.message gen_ai.tool.message"
+CONVENTIONS = SpanSource(
+    kinds=_KINDS,
+    roles={
+        **dict.fromkeys(("chat", "generate_content", "text_completion", "completion"), CALL),
+        **dict.fromkeys(("llm_call", "call_llm"), CALL),
+        **dict.fromkeys(("execute_tool", "tool_call", "tool"), TOOL),
+        **dict.fromkeys(("invoke_agent", "agent", "agent_call"), AGENT),
+        **dict.fromkeys(("invoke_workflow", "invoke_swarm", "workflow", "invoke_graph"), CHAIN),
+    },
+    columns=SPAN_COLUMNS,
+    ran_by=GENAI.ran_by,
+    session=(
+        *("traceloop.association.properties.thread_id", "langfuse.session.id"),
+        "traceloop.association.properties.session_id",
+        "traceloop.association.properties.conversation_id",
+    ),
+    content=(
+        *("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"),
+        *("gen_ai.tool.definitions", "gen_ai.tool.description", "gen_ai.tool.json_schema"),
+        *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.prompt"),
+        *("gen_ai.completion", "gen_ai.task.input", "gen_ai.task.output", "memory"),
+        *("traceloop.entity.input", "traceloop.entity.output"),
+        "traceloop.association.properties.",
+    ),
+    asked=(MESSAGES, "gen_ai.prompt.", _MESSAGE_EVENTS),
+    replied=("gen_ai.output.messages", "gen_ai.completion.", "@gen_ai.choice"),
+    prompted=(MESSAGES, "traceloop.entity.input", "@gen_ai.user.message"),
+    answered=("gen_ai.output.messages", "traceloop.entity.output", "@gen_ai.choice"),
+    agent=("gen_ai.agent.name", "gen_ai.agent.id"),
+    parameters=("gen_ai.tool.call.arguments", "traceloop.entity.input"),
+    results=("gen_ai.tool.call.result", "traceloop.entity.output"),
+    # Tools of Copilot CLI, and others of the same names.
+    tool_classes={
+        **dict.fromkeys(("view", "read_bash", "list_bash"), "read"),
+        **dict.fromkeys(("grep", "glob", "rg"), "search"),
+        **dict.fromkeys(("edit", "str_replace_editor", "apply_patch"), "edit"),
+        "create": "write",
+        **dict.fromkeys(("bash", "powershell", "write_bash", "stop_bash"), "shell"),
+        **dict.fromkeys(("web_fetch", "web_search"), "web"),
+        "task": "agent",
+    },
 )
+OTHERS = replace(CONVENTIONS, marks=("gen_ai.", *_KINDS))
+"""Spans of any other library."""

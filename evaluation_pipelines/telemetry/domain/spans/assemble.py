@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from evaluation_pipelines.telemetry.domain.spans.source import (
+from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     AGENT,
     ANSWER,
     APPROVAL,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import polars as pl
 
 from evaluation_pipelines.schemas import TEXT_KEY
+from evaluation_pipelines.telemetry.domain.dialects.span_source import ASKED
 from evaluation_pipelines.telemetry.domain.spans.assemble import Assembled
-from evaluation_pipelines.telemetry.domain.spans.source import ASKED
 from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT
 
 _SESSION = ("organization_id", "session_id")

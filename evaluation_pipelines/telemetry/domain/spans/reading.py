@@ -6,7 +6,7 @@ parentheses for assembling the trace.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -22,21 +22,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     Row,
     leave_out_cached,
 )
-from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI
-from evaluation_pipelines.telemetry.domain.dialects.spans import (
-    SESSION_KEYS,
-    SPAN_SOURCES,
-    TEXTS,
-    UNREAD_SCOPES,
-)
-from evaluation_pipelines.telemetry.domain.otlp import Span
-from evaluation_pipelines.telemetry.domain.shapes import (
-    SHARED_COLUMNS,
-    Origin,
-    Producer,
-    Shape,
-)
-from evaluation_pipelines.telemetry.domain.spans.messages import (
+from evaluation_pipelines.telemetry.domain.dialects.messages import (
     last_prompt,
     last_reply,
     open_prompt,
@@ -44,7 +30,12 @@ from evaluation_pipelines.telemetry.domain.spans.messages import (
     parsed_object,
     plain_text,
 )
-from evaluation_pipelines.telemetry.domain.spans.source import (
+from evaluation_pipelines.telemetry.domain.dialects.registry import (
+    SESSION_KEYS,
+    SPAN_CONTENT,
+    SPAN_SOURCES,
+)
+from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     AGENT,
     ANSWER,
     APPROVAL,
@@ -57,6 +48,13 @@ from evaluation_pipelines.telemetry.domain.spans.source import (
     TOOL,
     SpanSource,
     SpanView,
+)
+from evaluation_pipelines.telemetry.domain.otlp import Span
+from evaluation_pipelines.telemetry.domain.shapes import (
+    SHARED_COLUMNS,
+    Origin,
+    Producer,
+    Shape,
 )
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
@@ -91,14 +89,12 @@ _WITH_ATTRIBUTES = (CALL, TOOL)
 class _Known:
     """Spans of one scope with the same attributes in the same order.
 
-    ``kept`` has the indices of the attributes for calls and tools, ``shared`` for other rows.
+    ``kept`` has the attributes for calls and tools by their index, ``shared`` for other rows.
     """
 
     source: SpanSource | None
-    kept: Sequence[int]
-    shared: Sequence[int]
-    kept_keys: tuple[str, ...]
-    shared_keys: tuple[str, ...]
+    kept: dict[int, str]
+    shared: dict[int, str]
     session: Sequence[str]
     tools: int | None
     tells_cached: bool
@@ -142,10 +138,9 @@ class Spans:
         if known.tools is not None:
             values[known.tools] = _tool_names(text(values[known.tools]))
         view = SpanView(scope, span, dict(zip(keys, values, strict=True)))
-        source, more = known.source, {}
+        source = known.source
         if source.completes is not None:
-            more = source.completes(view)
-            view.attributes |= more
+            view.attributes |= source.completes(view)
         kind, role = _kind(source, view)
         parent = _identity(span.parent_span_id)
         own, session = _sessions(view, known, producer, trace_id)
@@ -153,52 +148,44 @@ class Spans:
         sent, ended, ms = _times(span)
         found = []
         for row_role, event, *extra in _rows(source, view, role, ms):
-            is_full = row_role in _WITH_ATTRIBUTES
-            shape = self._shape(known, scope, kind, row_role, tuple(more))
+            shape = known.shapes.get((kind, row_role)) or self._shape(
+                known, source, scope, kind, row_role
+            )
             event_id = hashlib.blake2b(
                 f"{trace_id}/{span_id}/{row_role}".encode(), digest_size=16
             ).digest()
             common = (event_id, event, trace_id, span_id, parent, row_role, own, session, agent)
-            indices = known.kept if is_full else known.shared
-            record = [
-                *common,
-                *extra,
-                *[values[index] for index in indices],
-                *(more.values() if is_full else ()),
-            ]
+            indices = known.kept if row_role in _WITH_ATTRIBUTES else known.shared
+            record = [*common, *extra, *[values[index] for index in indices]]
             time = ended if row_role in (CALL, REPLY, ANSWER, TOOL) else sent
             shape.records.append((next(numbers), producer, origin, time, None, None, record))
             found.append(shape)
         return found
 
-    def _shape(
-        self,
-        known: _Known,
-        scope: str,
-        kind: str,
-        role: str,
-        more: tuple[str, ...],
-    ) -> Shape:
-        shape = None if more else known.shapes.get((kind, role))
-        if shape is None:
-            keys = (*known.kept_keys, *more) if role in _WITH_ATTRIBUTES else known.shared_keys
-            names = (scope, id(known.source), kind, role, keys)
-            shape = self._shapes.get(names)
-            if shape is None:
-                keys = (*map(_field, (*_COMMON, *_EXTRA[role])), *keys)
-                dialect = _dialect(known.source, role, tells_cached=known.tells_cached)
-                shape = self._shapes[names] = Shape(scope, kind, dialect, keys)
-            if not more:  # others differ from span to span
-                known.shapes[kind, role] = shape
+    def _shape(self, known: _Known, source: SpanSource, scope: str, kind: str, role: str) -> Shape:
+        """Return the shape of spans that have the same attributes in a row."""
+        indices = known.kept if role in _WITH_ATTRIBUTES else known.shared
+        keys = (*map(_field, (*_COMMON, *_EXTRA[role])), *indices.values())
+        dialect = _dialect(source, role, tells_cached=known.tells_cached)
+        shape = self._shapes.setdefault(
+            (scope, dialect, kind, keys), Shape(scope, kind, dialect, keys)
+        )
+        known.shapes[kind, role] = shape
         return shape
 
 
 @cache
 def _dialect(source: SpanSource, role: str, *, tells_cached: bool) -> Dialect:
     """Return the dialect that converts the rows of a role."""
-    refine: Callable[[Row, dict[str, Any]], bool] = _refine_call
-    if source.includes_cached:
-        refine = _refine_with_cached if tells_cached else _refine_without_cached
+
+    def refine(row: Row, rest: dict[str, Any]) -> bool:
+        source.refine(row, rest)
+        if source.includes_cached:
+            leave_out_cached(row, unsent=0 if tells_cached else None)
+        if row.get("cost_usd") is not None:
+            row["cost_source"] = "reported"
+        return True
+
     return Dialect(
         source_cli=source.source_cli,
         name_prefix="(none)",
@@ -208,59 +195,35 @@ def _dialect(source: SpanSource, role: str, *, tells_cached: bool) -> Dialect:
         refine=refine,
         refined=None if role == CALL else frozenset(),
         uses=_CALL_COLUMNS,
-        ran_by=GENAI.ran_by if source.includes_cached else _CLAUDE_RAN_BY,
+        ran_by=source.ran_by,
         sends_cost=False,
     )
 
 
-_CLAUDE_RAN_BY = {"effort": ("effort",), "speed": ("speed",)}
 _CALL_COLUMNS = frozenset(
     {
         *("source_event_name", "cost_usd", "cost_source"),
-        *("input_tokens", "cache_read_tokens", "cache_creation_tokens"),
+        *("input_tokens", "cache_read_tokens", "cache_creation_tokens", "output_tokens"),
+        "reasoning_tokens",
     }
 )
 
 
-def _refine_without_cached(row: Row, rest: dict[str, Any]) -> bool:
-    leave_out_cached(row, unsent=None)
-    return _refine_call(row, rest)
-
-
-def _refine_with_cached(row: Row, rest: dict[str, Any]) -> bool:
-    leave_out_cached(row)
-    return _refine_call(row, rest)
-
-
-def _refine_call(row: Row, _: dict[str, Any]) -> bool:
-    if row.get("cost_usd") is not None:
-        row["cost_source"] = "reported"
-    return True
-
-
 def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
     names = frozenset(keys)
-    source = None
-    if not scope.startswith(UNREAD_SCOPES):
-        source = next(
-            (span_source for span_source in SPAN_SOURCES if span_source.recognizes(scope, names)),
-            None,
-        )
-    shared = [index for index, key in enumerate(keys) if key in _SHARED]
-    kept = [
-        index
+    source = next((source for source in SPAN_SOURCES if source.recognizes(scope, names)), None)
+    kept = {
+        index: key
         for index, key in enumerate(keys)
-        if key not in SESSION_KEYS and (key == OFFERED_TOOLS or not key.startswith(TEXTS))
-    ]
+        if key not in SESSION_KEYS and (key == OFFERED_TOOLS or not key.startswith(SPAN_CONTENT))
+    }
     return _Known(
-        source,
+        source if source is not None and source.is_read else None,
         kept,
-        shared,
-        tuple(keys[index] for index in kept),
-        tuple(keys[index] for index in shared),
+        {index: key for index, key in enumerate(keys) if key in _SHARED},
         [key for key in SESSION_KEYS if key in names],
         keys.index(OFFERED_TOOLS) if OFFERED_TOOLS in names else None,
-        source is None or source.tells_cached(scope, names),
+        source is None or not source.cached or not names.isdisjoint(source.cached),
     )
 
 
@@ -293,13 +256,11 @@ def _identity(sent: Any) -> str | None:
 
 def _kind(source: SpanSource, view: SpanView) -> tuple[str, str]:
     """Return the kind of a span as sent, and its role."""
-    kind = text(view.first(source.kinds)) or ""
-    role = source.roles.get(kind, PART)
-    if source.role_of is not None:
-        role = source.role_of(view, kind, role)
+    kind = text(view.first(source.kinds)) or view.name
+    role = source.role(view, source.roles.get(kind, PART))
     if view.attributes.get("logfire.span_type") == "pending_span":  # sent again when it ends
         role = PART
-    return (kind or view.name)[:200], role
+    return kind[:200], role
 
 
 def _sessions(
@@ -333,18 +294,18 @@ def _rows(source: SpanSource, view: SpanView, role: str, ms: float | None) -> It
         failed = source.failed(view)
         error = _error(view) if failed else (None, None)
         yield CALL, "api_error" if failed else "api_request", ms, *error
-        if reply := _written(last_reply(source.replied(view))):
+        if reply := _written(last_reply(view.messages(source.replied, "assistant"))):
             yield REPLY, "assistant_response", reply
-        if prompt := _written(open_prompt(source.asked(view))):
+        if prompt := _written(open_prompt(view.messages(source.asked, "user"))):
             yield ASKED, "user_prompt", prompt
     elif role in (AGENT, CHAIN):
-        yield role, "user_prompt", ms, _written(last_prompt(source.prompted(view)))
-        if answer := _written(last_reply(source.answered(view))):
+        yield role, "user_prompt", ms, _written(last_prompt(view.messages(source.prompted, "user")))
+        if answer := _written(last_reply(view.messages(source.answered, "assistant"))):
             yield ANSWER, "assistant_response", answer
     elif role == TOOL:
         yield TOOL, "tool_result", ms, *_tool(source, view)
     elif role == EXECUTION:
-        yield EXECUTION, "other", ms, *_error(view), source.outcome(view).success
+        yield EXECUTION, "other", ms, *_error(view), source.succeeded(view)
     elif role == APPROVAL:
         yield APPROVAL, "other", ms, text(view.attributes.get("decision"))
     else:
@@ -363,29 +324,23 @@ def _error(view: SpanView) -> tuple[str | None, str | None]:
 
 def _tool(source: SpanSource, view: SpanView) -> _Values:
     """Return the values of a tool call after its duration."""
-    outcome = source.outcome(view)
-    parameters = view.first(source.parameters)
-    if parameters is None and source.parameters_of is not None:
-        parameters = source.parameters_of(view)
-    result = view.first(source.results)
-    if result is None and source.result_of is not None:
-        result = source.result_of(view)
+    is_denied = view.error_type == "denied"
     name = text(view.first(_TOOL_NAMES)) or ""
-    sent = _written(text(parameters))
+    sent = _written(text(view.first(source.parameters)))
     tool_class = "mcp" if name.startswith("mcp__") else source.tool_classes.get(name, "other")
     command = _command(sent) if tool_class == "shell" else None
-    row: Row = {"success": outcome.success}
+    row: Row = {"success": source.succeeded(view)}
     settle_outcome(row, _exit_code(view), command)
     failed = row["success"] is False
     return (
-        _written(plain_text(result)),
+        _written(plain_text(view.first(source.results))),
         view.error if failed else None,
-        view.error_type if failed or outcome.is_denied else None,
+        view.error_type if failed or is_denied else None,
         sent,
         row["success"],
         row["success_source"],
         row.get("exit_code"),
-        "reject" if outcome.is_denied else None,
+        "reject" if is_denied else None,
         shell_class(command) if tool_class == "shell" else tool_class,
         "mcp" if tool_class == "mcp" else "builtin",
     )

@@ -1,10 +1,7 @@
 """Libraries of agents that send spans: how to switch each on, and the gaps of its spans."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 from evaluation_pipelines.telemetry.domain.dialects.setup import (
     Receiver,
@@ -51,9 +48,11 @@ class Library:
         scopes: Instrumentation scopes of its spans.
         unknown: Gaps of its spans.
         packages: Packages to install for its spans.
-        code: Lines that switch them on.
+        code: Lines that switch them on, run before the agent is made and after PROVIDER is set.
+            ``{content}`` is true in its language if messages are sent.
         language: Language of the code, ``none`` for a program.
-        session: The line that gives spans the id of a session. Empty if nothing does.
+        session: The line that gives spans the id of a session. Empty if nothing does: each run is a
+            session.
         has_session: True if spans have one without that line.
         texts_on: Variables that make it send text.
         texts_off: Variables that keep it from that.
@@ -83,26 +82,10 @@ class Library:
             return [environment]
         name, first_lines, comment, packages = _LANGUAGES[self.language]
         texts = str(receiver.texts)
-        code = self.code.replace("{texts}", texts if comment == "#" else texts.lower())
+        code = self.code.replace("{content}", texts if comment == "#" else texts.lower())
         named = f"{comment} Session: {self.session}\n" if self.session else ""
         where = f"the folder of the program. It needs the packages {self.packages} {packages}"
         return [
             environment,
             SettingsFile(name, "\n".join(filter(None, (first_lines, code, named))), where),
         ]
-
-
-def session_lines() -> dict[str, str]:
-    """Return the line of code that gives spans the id of a session, by their scope."""
-    return {
-        scope: library.session or f"nothing: each run of {library.title} is a session"
-        for library in libraries().values()
-        for scope in library.scopes
-    }
-
-
-@cache
-def libraries() -> dict[str, Library]:
-    """Return the libraries by the name that ``agent-config`` takes."""
-    read = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    return {name: Library(**fields) for name, fields in read.items()}

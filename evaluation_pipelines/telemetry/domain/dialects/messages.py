@@ -5,12 +5,12 @@ SDK), objects of LangChain, responses of providers. The shapes differ in names, 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from evaluation_pipelines.telemetry.domain.attributes import with_whole_characters
+from evaluation_pipelines.telemetry.domain.attributes import text, with_whole_characters
 
 _ROLES = {
     **dict.fromkeys(("user", "human", "HumanMessage"), "user"),
@@ -68,14 +68,38 @@ def parsed_object(value: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def newest_first(value: Any) -> Iterator[Message]:
-    """Yield the messages in a value, the last one first. Plain text is a message of the user."""
+def newest_first(value: Any, role: str) -> Iterator[Message]:
+    """Yield the messages in a value, the last one first. Plain text is a message of ``role``."""
     sent = parsed(value)
     if isinstance(sent, str):
         if sent and not sent.startswith(_CUT):
-            yield Message("user", sent)
+            yield Message(role, sent)
     else:
         yield from _messages(sent, 0)
+
+
+def flat_message(attributes: Mapping[str, Any], prefix: str) -> Iterator[Message]:
+    """Yield the last message with an attribute per field: ``PREFIX0.message.content``."""
+    sent = {key[len(prefix) :]: key for key in attributes if key.startswith(prefix)}
+    numbers = [int(n) for key in sent if (n := key.partition(".")[0]).isdecimal()]
+    if not numbers:
+        return
+    start, role, texts = f"{max(numbers)}.", "", list[str]()
+    calls: dict[str, dict[str, Any]] = {}
+    for field, key in sent.items():
+        if not field.startswith(start):
+            continue
+        name, value = field.removeprefix(start).removeprefix("message."), attributes[key]
+        if name == "role":
+            role = str(value)
+        elif name == "content" or name.endswith("message_content.text"):
+            texts.append(text(value) or "")
+        elif name.startswith("tool_calls."):
+            which, _, inner = name.removeprefix("tool_calls.").partition(".")
+            inner = inner.removeprefix("tool_call.").removeprefix("function.")
+            calls.setdefault(which, {})[inner] = value
+    role = _ROLES.get(role, role)
+    yield Message(role, "\n".join(dict.fromkeys(filter(None, texts))), list(calls.values()))
 
 
 def last_prompt(newest_first: Iterable[Message]) -> str | None:
