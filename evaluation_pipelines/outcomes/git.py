@@ -217,6 +217,7 @@ class Repository:
         """Yield the patch id and commit of each patch that a command writes."""
         with self._started(command, subprocess.DEVNULL) as patches:
             listed = self._output(("patch-id", "--stable"), patches.stdout)
+            self._finish(patches, command[0], (0,))
         for line in listed.splitlines():
             patch, _, commit = line.partition(" ")
             yield patch, commit
@@ -266,13 +267,16 @@ class Repository:
         """Return the output of git. Names without UTF-8 in it can be given back."""
         with self._started(arguments, stdin) as process:
             output = self._read(process, arguments[0])
-            try:
-                code = process.wait(max(0.1, self._deadline - time.monotonic()))
-            except subprocess.TimeoutExpired as error:
-                raise self._too_long(arguments[0]) from error
-        if code not in ok:
-            raise GitError(f"{self.path}: git {arguments[0]} failed with code {code}.")
+            self._finish(process, arguments[0], ok)
         return output.decode(errors="surrogateescape")
+
+    def _finish(self, process: "subprocess.Popen[bytes]", name: str, ok: Sequence[int]) -> None:
+        try:
+            code = process.wait(max(0.1, self._deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise self._too_long(name) from error
+        if code not in ok:
+            raise GitError(f"{self.path}: git {name} failed with code {code}.")
 
     @contextmanager
     def _started(
