@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import sqlalchemy as sa
@@ -25,6 +25,7 @@ from evaluation_pipelines.comparison.domain.prediction import (
     Units,
     Verdict,
     difference,
+    look_level,
     predictions,
     step_of,
     verdicts,
@@ -78,23 +79,18 @@ def write_predictions(stores: Stores, now: datetime, *, again: bool = False) -> 
     parts = [kept.clear()]
     for (organization,), sessions in scored.group_by("organization_id", maintain_order=True):
         rows = outcomes.filter(organization_id=organization)
-        tested = [_tested(sessions, rows, rule) for rule in _rules(rows, primary)]
+        tested = tested_outcomes(sessions, rows, primary)
         before = kept.filter(organization_id=organization)
         is_kept = before.height > 0 and not again
         look = _look(stores.ledger, str(organization), tested[0], now, has_rows=is_kept)
-        if not look and is_kept and before["computed_at"].max() > now - _PAUSE:  # type: ignore[operator]
+        if look == (0, 0) and is_kept and before["computed_at"].max() > now - _PAUSE:  # type: ignore[operator]
             look = None
-        parts.append(before if look is None else _rows(str(organization), tested, look, now))
+        parts.append(
+            before if look is None else prediction_rows(str(organization), tested, look, now)
+        )
     found = pl.concat(parts).sort(OUTCOME_PREDICTIONS.order)
     stores.lake.write_whole(found, OUTCOME_PREDICTIONS)
     return found
-
-
-def _rules(rows: pl.DataFrame, primary: Rule) -> list[Rule]:
-    """Return the rules of the outcomes that there are, the primary one first."""
-    own = sorted(kind for kind in rows["kind"].unique() if kind.startswith(OWN))
-    every = [primary, *RULES.values(), *map(rule_of, own)]
-    return list({rule.kind: rule for rule in every}.values())
 
 
 def _scored(stores: Stores) -> pl.DataFrame:
@@ -167,7 +163,7 @@ def _judged(stores: Stores) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tested:
+class Tested:
     """An outcome of an organization: its units with scores, and counts for the notes."""
 
     rule: Rule
@@ -190,7 +186,22 @@ def _names(sessions: pl.DataFrame) -> list[str]:
     return [*MAIN_SCORES, *WEIGHTS, *judged]
 
 
-def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
+def tested_outcomes(sessions: pl.DataFrame, rows: pl.DataFrame, primary: Rule) -> list[Tested]:
+    """Return the outcomes of an organization that its scores are tested by, the primary one first.
+
+    Args:
+        sessions: SESSION_KEY, ``started_at``, ``ended_at``, ``person_id``, ``task_class``,
+            ``repository``, ``automatic_100``, and a column per score. ``judge@`` and ``effective@``
+            are the times from which these were known.
+        rows: Its rows of SESSION_OUTCOMES.
+        primary: The outcome set beforehand.
+    """
+    known = sorted({*rows["kind"]} - {primary.kind})
+    rules = [rule_of(kind) for kind in known if kind in RULES or kind.startswith(OWN)]
+    return [_tested(sessions, rows, rule) for rule in (primary, *rules)]
+
+
+def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> Tested:
     """Return an outcome with the scores known before it, in units of one person."""
     names = _names(sessions)
     found = outcome_values(rows, sessions, rule)
@@ -224,7 +235,7 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> _Tested:
         "young": int(joined["is_young"].sum()),
     }
     unknown = known["person_id"].null_count()
-    return _Tested(
+    return Tested(
         rule,
         names,
         Units(
@@ -245,10 +256,17 @@ def _known_at(score: str) -> pl.Expr:
     return pl.col("judge@") if score.startswith("judge") else pl.col("ended_at")
 
 
+class Look(NamedTuple):
+    """Number and level of a look. Look 0 decides nothing."""
+
+    number: int
+    level: float
+
+
 def _look(
-    ledger: Ledger, organization: str, primary: _Tested, now: datetime, *, has_rows: bool
-) -> int | None:
-    """Return the number of the look at an organization. None if nothing may change.
+    ledger: Ledger, organization: str, primary: Tested, now: datetime, *, has_rows: bool
+) -> Look | None:
+    """Return the look at an organization. None if nothing may change.
 
     A look is spent when the rarer class of the primary outcome has reached a further step. Before
     the first step there is no look but 0, which decides nothing. Without rows the last look is
@@ -261,18 +279,21 @@ def _look(
     with writing(ledger.engine) as connection:
         query = sa.select(column.look, column.runs).where(column.gate == name)
         spent = {row.runs: row.look for row in connection.execute(query)}
-        last = max(spent.values(), default=0)
+        before, last = sorted([0, 0, *spent.values()])[-2:]
         if step in spent or (last and not reached):
-            return None if has_rows else last
+            return None if has_rows else Look(last, look_level(last, before))
         if not reached:
-            return 0
-        row = {"gate": name, "look": last + 1, "runs": step, "looked_at": now}
+            return Look(0, 0.0)
+        number = max(reached, last + 1)
+        row = {"gate": name, "look": number, "runs": step, "looked_at": now}
         connection.execute(sa.insert(GATE_LOOKS).values(row))
-        return last + 1
+        return Look(number, look_level(number, last))
 
 
-def _rows(organization: str, tested: Iterable[_Tested], look: int, now: datetime) -> pl.DataFrame:
-    """Return OUTCOME_PREDICTIONS of an organization at a look."""
+def prediction_rows(
+    organization: str, tested: Iterable[Tested], look: Look, now: datetime
+) -> pl.DataFrame:
+    """Return OUTCOME_PREDICTIONS of an organization at a look, as of :func:`tested_outcomes`."""
     rows, found = list[dict[str, Any]](), list[Prediction]()
     for place, test in enumerate(tested):
         if not test.facts["with_outcome"] or not test.is_known:
@@ -289,10 +310,12 @@ def _rows(organization: str, tested: Iterable[_Tested], look: int, now: datetime
     families = [row["family"] for row in rows]
     places = [place for place, tested_family in enumerate(families) if tested_family != AGREEMENT]
     given = verdicts(
-        [found[place] for place in places], [families[place] == PRIMARY for place in places], look
+        [found[place] for place in places],
+        [families[place] == PRIMARY for place in places],
+        look.level,
     )
     words = dict(zip(places, given, strict=True))
-    common = {"organization_id": organization, "look": look, "computed_at": now}
+    common = {"organization_id": organization, "look": look.number, "computed_at": now}
     complete = [
         common | row | _figures(one, words.get(place))
         for place, (row, one) in enumerate(zip(rows, found, strict=True))

@@ -174,7 +174,7 @@ def answers_of(
         made_at = repository.authored_at(commit_id)
         merged = history.twin(repository.patches_of(commit_id, history), made_at)
         if merged is None:
-            return {"merged": Answer(0.0)}
+            return {} if history.lacks_patches else {"merged": Answer(0.0)}
     state = history.merged_with.get(merged)
     if state is None or history.is_shallow:
         return {"merged": Answer(1.0)}

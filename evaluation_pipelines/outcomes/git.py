@@ -190,12 +190,15 @@ class Repository:
 
     def with_patches(self, history: History, since: datetime) -> History:
         """Return the history with the patch ids of commits since a time."""
-        found: dict[str, list[str]] = {}
+        found, lacks_patches = dict[str, list[str]](), False
         command = ("log", "--no-merges", *_PATCH, _since(since), history.tip, "--")
-        for patch, commit in self._patch_ids(*command):
-            if commit in history.commits:
-                found.setdefault(patch, []).append(commit)
-        return replace(history, patches=found)
+        try:
+            for patch, commit in self._patch_ids(*command):
+                if commit in history.commits:
+                    found.setdefault(patch, []).append(commit)
+        except GitError:  # an object of one commit is lost
+            lacks_patches = True
+        return replace(history, patches=found, lacks_patches=lacks_patches)
 
     def patches_of(self, commit_id: str, history: History) -> set[str]:
         """Return the patch ids of a commit, and of each branch with it as a whole."""
@@ -217,10 +220,10 @@ class Repository:
         """Yield the patch id and commit of each patch that a command writes."""
         with self._started(command, subprocess.DEVNULL) as patches:
             listed = self._output(("patch-id", "--stable"), patches.stdout)
+            for line in listed.splitlines():
+                patch, _, commit = line.partition(" ")
+                yield patch, commit
             self._finish(patches, command[0], (0,))
-        for line in listed.splitlines():
-            patch, _, commit = line.partition(" ")
-            yield patch, commit
 
     def touched(self, commit_id: str) -> list[str]:
         """Return the text files in which a commit added lines."""

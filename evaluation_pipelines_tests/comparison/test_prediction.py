@@ -38,14 +38,13 @@ def fill(
 ) -> None:
     """Sessions of six people in turn. Every second one of a person is merged.
 
-    The composite of a merged one is above all others of its person, but for the first person. So is
-    the effective score, but for people whose scores are all the same in it (``worse``).
+    The composite of a merged one is above all others of its person. So is the effective score, but
+    for people whose scores are all the same in it (``worse``).
     """
     evaluations, sessions, outcomes = [], [], []
     for n in range(number):
         person, is_merged = n % 6, n // 6 % 2 == 0
         composite = (7.0 if is_merged is not flipped else 3.0) + person / 10 + n / 1000
-        composite = 5.0 if person == 0 else composite
         scored = evaluation(
             n,
             50.0 if person in worse else composite * 10,
@@ -78,16 +77,15 @@ def shown(rows: pl.DataFrame, *names: str) -> list[tuple[object, ...]]:
     return rows.filter(outcome="merged").sort("score").select("score", *names).rows()
 
 
-def test_a_look_is_kept_until_the_rarer_class_has_doubled(place: Workplace) -> None:
+def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace) -> None:
     fill(place, 36, young=6)
 
     found = write_predictions(place.stores, NOW)
 
-    # Six people of 3 merged and 3 others each, one of them too young: 2 * 3 = 6 pairs. Five of them
-    # have an A of 1 and the first, whose scores are equal, 0.5: the AUC is 5.5 / 6.
+    # Six people of 3 merged and 3 others each, one of them too young: 2 * 3 = 6 pairs. Each A is 1.
     assert shown(found, "auc", "people", "units", "rarer", "look", "family", "young") == [
-        ("composite", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
-        ("effective", pytest.approx(5.5 / 6), 6, 30, 12, 1, "primary", 6),
+        ("composite", 1.0, 6, 30, 12, 1, "primary", 6),
+        ("effective", 1.0, 6, 30, 12, 1, "primary", 6),
     ]
     assert {line[4] for line in lines(found)} == {"predicts"}
     said = " ".join(notes(found))
@@ -95,21 +93,24 @@ def test_a_look_is_kept_until_the_rarer_class_has_doubled(place: Workplace) -> N
     assert "6 sessions are younger than the horizon" in said
     assert "6 of 6 people had both outcomes" in said
 
-    # 18 of the rarer class are no further step, whatever they show; 24 are.
-    fill(place, 36, flipped=True)
+    # 12 of the rarer class are no further step, whatever they show; 24 are the third.
+    fill(place, 36, young=6, flipped=True)
     later = NOW + timedelta(days=1)
     assert write_predictions(place.stores, later).equals(found)
     # After sessions were erased it is the same look at what is left.
     erased = write_predictions(place.stores, later, again=True)
-    assert shown(erased, "auc", "look")[0] == ("composite", pytest.approx(0.5 / 6), 1)
+    assert shown(erased, "auc", "look")[0] == ("composite", 0.0, 1)
     fill(place, 48, flipped=True)
     again = write_predictions(place.stores, later)
-    # Five A of 0 and one of 0.5: t = (0.5 - 0.5 / 6) / (0.5 / 6) = 5, p = 0.0041, 5 degrees. The
-    # first look had 0.05 / 2 / 2 / 2 for the first of two tests, the second has 0.05 / 6 / 2 / 2.
     assert shown(again, "auc", "look", "verdict") == [
-        ("composite", pytest.approx(0.5 / 6), 2, "not decided"),
-        ("effective", pytest.approx(0.5 / 6), 2, "not decided"),
+        ("composite", 0.0, 3, "predicts the wrong way"),
+        ("effective", 0.0, 3, "predicts the wrong way"),
     ]
+    # No spread: chance alone, 6 people of 4 and 4. What the first look spent is not the third's:
+    # 0.05 * ((22.5 / 42.5)⁴ - (10 / 30)⁴) = 0.00331, half of it for the second of two: z = 3.1458.
+    chance = (6 * 9 / (12 * 16) * 4 * 7 / 8 / 8) ** 0.5 / 6
+    composite = again.filter(score="composite", outcome="merged")
+    assert composite["auc_high"].item() == pytest.approx(3.1458 * chance, abs=1e-4)
     assert place.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
 
 

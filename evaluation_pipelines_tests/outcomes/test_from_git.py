@@ -118,7 +118,7 @@ def test_answers_are_kept_when_another_commit_has_none(
 
     refused = night(workplace, 2)
     assert [each for each in refused if "shop" in each] == [
-        f"{shop.path}: git diff-tree failed with code 128."
+        f"{shop.path}: git diff failed with code 128."
     ]
     assert outcomes(workplace) == [
         (name, kind, value, False)

@@ -13,6 +13,7 @@ from evaluation_pipelines.comparison.domain.prediction import (
     WRONG_WAY,
     Prediction,
     Units,
+    look_level,
     predictions,
     step_of,
     verdicts,
@@ -140,20 +141,20 @@ def looks(nights: Nights, random: Random) -> list[list[tuple[bool, str]]]:
         step = step_of(int(min(first.sum(), len(first) - first.sum())))
         if step <= seen:
             continue
+        found.append(_verdicts(outcomes, scores, known, look_level(step, seen)))
         seen = step
-        found.append(_verdicts(outcomes, scores, known, len(found) + 1))
     return found
 
 
 def _verdicts(
-    outcomes: Sequence[Units], scores: Numbers, known: Codes, look: int
+    outcomes: Sequence[Units], scores: Numbers, known: Codes, level: float
 ) -> list[tuple[bool, str]]:
     tested, primary = list[Prediction](), list[bool]()
     for number, outcome in enumerate(outcomes):
         some = Units(outcome.people[known], outcome.strata[known], outcome.values[known])
         tested += predictions(some, scores[known])
         primary += [number == 0 and column < 3 for column in range(scores.shape[1])]
-    given = verdicts(tested, primary, look)
+    given = verdicts(tested, primary, level)
     return [(each, verdict.word) for each, verdict in zip(primary, given, strict=True)]
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.gate import level_of
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, POWER, weighted_holm
 from evaluation_pipelines.formatting import interval, number, points, signed, whole
 from evaluation_pipelines.numerics.estimates import (
@@ -41,6 +40,9 @@ EQUIVALENT = 0.05
 """An interval within this of 0.5 shows that a score is next to worthless."""
 
 GOOD_AUC = 0.70
+
+_GROWTH = 1.5
+"""Units of the rarer class grow by it from look to look."""
 
 _PAIRS_AT_ONCE = 4_000_000
 
@@ -97,22 +99,29 @@ class Prediction:
         return sum(self.by_person.values()) / self.people if self.people else None
 
     @property
-    def variance(self) -> float:
-        """Variance of the AUC: that between people, at least what chance alone gives.
+    def errors(self) -> tuple[float, float]:
+        """Standard errors of the AUC: by the spread of people, and by chance alone.
 
-        The floor is ``sum v 4 a (1 - a) / G²`` with ``a = (sum A + 1) / (G + 2)``: people whose A
-        are all 1 differ by chance, too.
+        That of chance is ``sqrt(sum v 4 a (1 - a)) / G`` with ``a = (sum A + 1) / (G + 2)``: people
+        whose A are all 1 differ by chance, too.
         """
         number, values = self.people, np.array([*self.by_person.values()])
         near = (float(values.sum()) + 1) / (number + 2)
-        floor = self.noise * 4 * near * (1 - near) / number**2
-        return max(float(values.var(ddof=1)) / number, floor)
+        spread = float(values.std(ddof=1)) / math.sqrt(number)
+        return spread, math.sqrt(self.noise * 4 * near * (1 - near)) / number
 
     def interval(self, alpha: float = ALPHA) -> Estimate:
-        """Return the AUC with its interval, without ends for fewer than two people."""
+        """Return the AUC with its interval, without ends for fewer than two people.
+
+        It is the wider one of Student's t by the spread of people, and of the normal distribution
+        by chance alone.
+        """
         if self.people < 2 or self.auc is None:
             return Estimate(self.auc)
-        half = t_quantile(self.people - 1, alpha) * math.sqrt(self.variance)
+        spread, chance = self.errors
+        half = max(
+            t_quantile(self.people - 1, alpha) * spread, normal_quantile(1 - alpha / 2) * chance
+        )
         return Estimate(self.auc, self.auc - half, self.auc + half).within(0, 1)
 
     @property
@@ -120,7 +129,10 @@ class Prediction:
         """Two-sided p-value of an AUC of 0.5."""
         if self.people < 2 or self.auc is None:
             return 1.0
-        return two_sided_p(self.auc - COIN, math.sqrt(self.variance), self.people - 1)
+        spread, chance = self.errors
+        off = self.auc - COIN
+        by_people = two_sided_p(off, spread, self.people - 1) if spread else 0.0
+        return max(by_people, two_sided_p(off, chance, math.inf))
 
     @property
     def is_enough(self) -> bool:
@@ -135,8 +147,8 @@ class Prediction:
         (the last term for Student's t, as Guenther has it).
         """
         z = normal_quantile(1 - level / 2)
-        spread = self.variance * self.people
-        needed = (z + normal_quantile(POWER)) ** 2 * spread / (GOOD_AUC - COIN) ** 2 + z**2 / 4
+        variance = max(self.errors) ** 2 * self.people
+        needed = (z + normal_quantile(POWER)) ** 2 * variance / (GOOD_AUC - COIN) ** 2 + z**2 / 4
         return max(math.ceil(needed), MIN_PEOPLE)
 
 
@@ -222,11 +234,25 @@ def difference(first: Prediction, second: Prediction) -> Estimate | None:
 
 
 def step_of(rarer: int) -> int:
-    """Return how many of 10, 20, 40, ... the units of the rarer class have reached.
+    """Return how many of 10, 15, 22.5, ... the units of the rarer class have reached.
 
     Verdicts change only with a new step: the look at a step is independent of what it shows.
     """
-    return (rarer // MIN_RARER).bit_length()
+    return int(math.log(rarer / MIN_RARER, _GROWTH) + 1e-9) + 1 if rarer >= MIN_RARER else 0
+
+
+def look_level(look: int, before: int = 0) -> float:
+    """Return the level of a look: the share of 5% that it adds to that of the look before it.
+
+    By look ``k``, at ``n = 10 * 1.5 ** (k - 1)`` units of the rarer class, the share
+    ``(n / (n + 20)) ** 4`` is spent: early looks find only clear predictions.
+    """
+    return _spent(look) - _spent(before)
+
+
+def _spent(look: int) -> float:
+    units = MIN_RARER * _GROWTH ** (look - 1)
+    return ALPHA * (units / (units + 20)) ** 4 if look else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,19 +270,20 @@ class Verdict:
     interval: Estimate
 
 
-def verdicts(found: Sequence[Prediction], is_primary: Sequence[bool], look: int) -> list[Verdict]:
+def verdicts(
+    found: Sequence[Prediction], is_primary: Sequence[bool], level: float
+) -> list[Verdict]:
     """Return the verdict of each prediction at a look.
 
-    Look 0 decides nothing. Half of a look's level is for the primary ones, half for all others,
-    each by Holm's method.
+    Half of the level is for the primary ones, half for all others, each by Holm's method.
 
     Args:
         found: Predictions, tested together.
         is_primary: Which have a main score and the outcome set beforehand.
-        look: Number of the look, from 1.
+        level: Level of the look. With 0 nothing is decided.
     """
-    half, levels = level_of(look) / 2 if look else 0.0, dict[int, float]()
-    for family in (True, False) if look else ():
+    half, levels = level / 2, dict[int, float]()
+    for family in (True, False) if level else ():
         places = [
             place
             for place, (each, primary) in enumerate(zip(found, is_primary, strict=True))
@@ -349,6 +376,6 @@ def notes(rows: pl.DataFrame) -> list[str]:
         (
             "AUC: of two sessions of a person, how often the better outcome has the higher score, "
             "50 is a coin. Intervals are corrected for all verdicts. "
-            f"Look {row['look']}: verdicts change when the rarer outcome has doubled."
+            f"Look {row['look']}: verdicts change when the rarer outcome has grown by half."
         ),
     ]

@@ -45,6 +45,7 @@ class History:
         is_shallow: The clone lacks older history.
         known_until: The branch is known up to this time.
         patches: Patch id -> commits of the branch with it, where patches were compared.
+        lacks_patches: Some of these patches could not be read.
     """
 
     commits: Mapping[str, Commit]
@@ -52,6 +53,7 @@ class History:
     is_shallow: bool
     known_until: datetime
     patches: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lacks_patches: bool = False
 
     @cached_property
     def mainline(self) -> Sequence[Commit]:
@@ -95,13 +97,18 @@ class History:
     def reverting(self, commit_id: str, inverse: str | None = None) -> Commit | None:
         """Return the commit of the branch that reverts another one and is not reverted itself.
 
+        A revert after which the same change was made again does not count.
+
         Args:
             commit_id: A commit of the branch. Reverting its merge reverts it as well.
             inverse: Patch id of its opposite.
         """
         opposites = self.patches.get(inverse or "", ())
+        alike = (self.commits[same].committed_at for same in self._alike.get(commit_id, ()))
+        last = max(alike, default=self.commits[commit_id].committed_at)
+        lasting = self._lasting(commit_id, opposites, self._reverted)
         return min(
-            self._lasting(commit_id, opposites, self._reverted),
+            (found for found in lasting if found.committed_at >= last),
             key=lambda each: (each.committed_at, each.commit_id),
             default=None,
         )
@@ -127,6 +134,11 @@ class History:
                 and self.commits[opposite].committed_at >= self.commits[commit_id].committed_at
             ):
                 yield self.commits[opposite]
+
+    @cached_property
+    def _alike(self) -> Mapping[str, Sequence[str]]:
+        """Each commit -> the commits with its patch."""
+        return {commit: same for same in self.patches.values() for commit in same}
 
     @cached_property
     def _reverting(self) -> Mapping[str, Sequence[str]]:

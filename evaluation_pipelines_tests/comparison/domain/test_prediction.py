@@ -16,6 +16,7 @@ from evaluation_pipelines.comparison.domain.prediction import (
     Prediction,
     Units,
     difference,
+    look_level,
     predictions,
     step_of,
     verdicts,
@@ -48,17 +49,26 @@ def test_the_auc_is_a_mean_over_people_with_four_pairs_or_more() -> None:
     # Person 0 has 3 good and 3 bad units, person 1 has 2 and 2.
     noise = (3 + 3 + 1) / (12 * 3 * 3) + (2 + 2 + 1) / (12 * 2 * 2)
     assert found.noise == pytest.approx(noise)
-    # s² / G = 2 * 0.1875² / 2; the floor has a = (1.625 + 1) / 4 and is larger.
+    # s² / G = 2 * 0.1875² / 2; by chance alone with a = (1.625 + 1) / 4.
     near = 2.625 / 4
-    floor = noise * 4 * near * (1 - near) / 4
-    assert floor > 0.1875**2
-    assert found.variance == pytest.approx(floor)
-    # With one degree of freedom p = 1 - 2 atan(t) / pi.
-    t = 0.3125 / math.sqrt(floor)
-    assert found.p == pytest.approx(1 - 2 * math.atan(t) / math.pi)
-    # Half-width at 50%: t(0.75, 1) = 1.
+    chance = math.sqrt(noise * 4 * near * (1 - near) / 4)
+    assert found.errors == pytest.approx((0.1875, chance))
+    # With one degree of freedom p = 1 - 2 atan(t) / pi, by chance alone that of a normal value.
+    by_people = 1 - 2 * math.atan(0.3125 / 0.1875) / math.pi
+    assert by_people > math.erfc(0.3125 / chance / math.sqrt(2))
+    assert found.p == pytest.approx(by_people)
+    # Half-width at 50%: t(0.75, 1) = 1, z(0.75) = 0.6745.
     shown = found.interval(0.5)
-    assert (shown.low, shown.high) == pytest.approx((0.8125 - math.sqrt(floor), 1.0))
+    assert (shown.low, shown.high) == pytest.approx((0.8125 - 0.1875, 1.0))
+
+
+def test_people_who_agree_by_chance_make_an_interval_no_narrower_than_chance() -> None:
+    found = Prediction({0: 0.9, 1: 0.9, 2: 0.9}, 0.3, 30, 12, 0)
+
+    # No spread; sqrt(0.3 * 4 a (1 - a)) / 3 with a = (2.7 + 1) / 5.
+    chance = math.sqrt(0.3 * 4 * 0.74 * 0.26) / 3
+    assert found.p == pytest.approx(math.erfc(0.4 / chance / math.sqrt(2)))
+    assert found.interval().low == pytest.approx(0.9 - 1.959964 * chance)
 
 
 def test_a_unit_without_a_score_is_in_no_pair() -> None:
@@ -113,7 +123,7 @@ def test_scores_are_compared_by_the_differences_of_people_who_count_for_both() -
     ],
 )
 def test_words(found: Prediction, word: str) -> None:
-    (verdict,) = verdicts([found], [True], look=1)
+    (verdict,) = verdicts([found], [True], 0.025)
 
     assert verdict.word == word
     assert (verdict.interval.low is None) is (word == NOTHING)
@@ -124,19 +134,25 @@ def test_two_families_share_the_level_of_a_look() -> None:
     open_ = of_people(0.9, 0.2, 0.6, 0.8, 0.3)
     few = of_people(0.7, 0.71, 0.72)
 
-    found = verdicts([sure, open_, open_, few, sure, open_], [True] * 4 + [False] * 2, look=2)
+    found = verdicts([sure, open_, open_, few, sure, open_], [True] * 4 + [False] * 2, 0.008)
 
-    # Look 2 has 0.05 / 6, each family half. Holm: the first of 3 (or 2) tests at a third (half),
-    # and where it stops the others at what is left.
-    half = 0.05 / 6 / 2
+    # Each family has half. Holm: the first of 3 (or 2) tests at a third (half), and where it stops
+    # the others at what is left.
+    half = 0.004
     assert [verdict.level for verdict in found] == pytest.approx(
         [half / 3, half / 2, half / 2, 0.05, half / 2, half]
     )
     assert found[1].interval == open_.interval(half / 2)
 
 
-def test_verdicts_change_when_the_rarer_class_has_doubled() -> None:
-    assert [step_of(each) for each in (0, 9, 10, 19, 20, 39, 40, 80)] == [0, 0, 1, 1, 2, 2, 3, 4]
+def test_verdicts_change_when_the_rarer_class_has_grown_by_half() -> None:
+    steps = {9: 0, 10: 1, 14: 1, 15: 2, 22: 2, 23: 3, 33: 3, 34: 4, 50: 4, 51: 5, 75: 5, 76: 6}
+    assert {rarer: step_of(rarer) for rarer in steps} == steps
+    # By the second look, at 15 units, 0.05 * (15 / 35)⁴ is spent; by the first 0.05 / 3⁴.
+    assert look_level(1) == pytest.approx(0.05 / 81)
+    assert look_level(2) == pytest.approx(0.05 * (3 / 7) ** 4)
+    assert look_level(2, before=1) == pytest.approx(0.05 * ((3 / 7) ** 4 - 1 / 81))
+    assert look_level(60) < 0.05
 
 
 def test_people_needed_follow_from_the_spread_of_people() -> None:
