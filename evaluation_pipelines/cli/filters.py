@@ -236,8 +236,10 @@ def _session_filter(
     return replace(which, **stored)
 
 
-def parse_arm(text: str) -> SessionFilter:
+def parse_arm(text: str, option: str = "--arm") -> SessionFilter:
     """Return the sessions of an arm: ``branch=main``, ``model=aspen-4,attribute:squad=x``.
+
+    Messages name the ``option`` by which it was given.
 
     Raises:
         BadParameter: A part is not NAME=VALUE, no filter has the name, or no session the value.
@@ -252,11 +254,15 @@ def parse_arm(text: str) -> SessionFilter:
         else:
             raise typer.BadParameter(
                 one_line(
-                    f"--arm {text}: write NAME=VALUE, several with commas, each name once: "
+                    f"{option} {text}: write NAME=VALUE, several with commas, each name once: "
                     f"{', '.join(FILTER_COLUMNS)} or attribute:NAME"
                 )
             )
-    return _session_filter(attributes, **given)
+    try:
+        return _session_filter(attributes, **given)
+    except typer.BadParameter as error:  # for a filter given as an option of its own
+        said = error.message.removeprefix("--")
+        raise typer.BadParameter(one_line(f"{option} {text}: {said}")) from error
 
 
 def _stored_person(person: str) -> str:

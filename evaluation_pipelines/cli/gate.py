@@ -98,7 +98,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
         organization=which.organization,
         sessions=replace(which, label=None, organization=None, since=None, until=None),
     )
-    arms = Arms((base, head), parse_arm(base), parse_arm(head))
+    arms = Arms((base, head), parse_arm(base, "--base"), parse_arm(head, "--head"))
     try:
         demands = _demands(margin, metric) if file is None else read_gate_file(file)
         with read_stores(load_settings()) as stores:

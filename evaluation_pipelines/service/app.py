@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.keys import parse_grants
@@ -50,6 +50,7 @@ from evaluation_pipelines.service.routes import (
     sessions,
     tables,
 )
+from evaluation_pipelines.service.routes.common import known_parameters
 
 COMMON_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorEnvelope, "description": meaning}
@@ -159,7 +160,6 @@ def _content(meaning: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _ROUTERS = (
-    operation.ROUTER,
     scoring.ROUTER,
     gateway.ROUTER,
     reputation.ROUTER,
@@ -168,7 +168,7 @@ _ROUTERS = (
     tables.ROUTER,
     events.ROUTER,
 )
-"""Routers of all groups of routes."""
+"""Routers whose routes refuse parameters that they do not know."""
 
 
 class _Application(FastAPI):
@@ -228,7 +228,9 @@ def create_app(
     app.receiving = {
         route.path: Guard(route.app, installation, limits, otlp_port) for route in receiver.routes()
     }
-    for router in (*_ROUTERS, *PAGE_ROUTERS):
+    for router in _ROUTERS:
+        app.include_router(router, dependencies=[Depends(known_parameters)])
+    for router in (operation.ROUTER, *PAGE_ROUTERS):
         app.include_router(router)
     add_error_handlers(app)
     add_feature_error_handlers(app)

@@ -194,7 +194,11 @@ def test_arms_and_masques_are_compared_like_models(compared: Program) -> None:
         (("--arm", "model=model-a"), 2, "give --arm at least twice"),
         (("--by", "branch", "--arm", "model=model-a"), 2, "give either --by or --arm"),
         (("--arm", "model", "--arm", "x=y"), 2, "--arm model: write NAME=VALUE"),
-        (("--arm", "model=none", "--arm", "model=model-a"), 2, "--model none: no session has it"),
+        (
+            ("--arm", "model=none", "--arm", "model=model-a"),
+            2,
+            "--arm model=none: model none: no session has it",
+        ),
         (
             ("--arm", "model=model-a", "--arm", "program=claude_code"),
             1,

@@ -139,6 +139,11 @@ def test_a_file_of_the_base_has_margin_metrics_and_tasks(program: Program) -> No
         ((*GOOD, "--file", "gate.yaml"), "gate.yaml: margin: Input should be greater than 0"),
         ((*GOOD, "--file", "none.yaml"), "none.yaml: cannot be read"),
         (("--base", "branch=main", "--head", "program=claude_code"), "arms overlap"),
+        (("--base", "branch", "--head", "branch=x"), "--base branch: write NAME=VALUE"),
+        (
+            ("--base", "branch=main", "--head", "branch=x"),
+            "--head branch=x: branch x: no session has it",
+        ),
     ],
 )
 def test_a_gate_without_an_answer_is_not_a_change_that_is_worse(

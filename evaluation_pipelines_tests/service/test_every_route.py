@@ -148,6 +148,19 @@ def test_every_number_of_a_query_is_bounded(
     assert found == {"limit", "after"}
 
 
+def test_a_parameter_that_a_route_does_not_have_is_refused(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = answered.client(keys[Role.OPERATOR, None])
+    for example in EXAMPLES:
+        if example.route.startswith(("GET /api/v1/", "GET /v1/")):
+            sent = client.get(example.url.partition("?")[0], params={"colour": "red"})
+            assert (sent.status_code, code_of(sent)) == (400, "unknown_parameter"), example.route
+    answer = client.get("/api/v1/alerts?colour=red&limit=1").json()["error"]
+    assert "colour" in answer["message"]
+    assert answer["help"] == "Known: cursor, limit."
+
+
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_events_need_a_key_and_are_of_its_organization(
     answered: Service, keys: dict[tuple[Role, str | None], str], channel: str

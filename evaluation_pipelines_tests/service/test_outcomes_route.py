@@ -27,5 +27,9 @@ def test_an_outcome_is_stored_for_the_organization_of_its_key(service: Service) 
     (row,) = csv.DictReader(reader.get("/sessions.csv").text.splitlines())
     assert [row[name] for name in ("committed", "merged", "reverted")] == ["", "true", ""]
     assert [row[name] for name in ("survival_7d", "tests_after_last_edit")] == ["", ""]
+    for outcome, number in (("merged", 1), ("not_merged", 0), ("reverted", 0)):
+        listed = reader.get("/api/v1/sessions", params={"outcome": outcome}).json()["sessions"]
+        assert len(listed) == number, outcome
+    assert reader.get("/api/v1/sessions?outcome=lost").status_code == 400
     refused = acme.post("/api/v1/outcomes", json={**SENT, "kind": "nonsense"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_outcome")

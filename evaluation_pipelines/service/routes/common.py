@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import polars as pl
 from fastapi import Depends, Path, Query
+from fastapi.dependencies.models import Dependant
 from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, create_model
@@ -22,7 +23,7 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.service.caller import caller_with, organization_of, waiting_for
-from evaluation_pipelines.service.errors import ErrorEnvelope
+from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.views.filters import ListQuery
@@ -134,6 +135,21 @@ def waiting(connection: HTTPConnection, caller: Reader) -> frozenset[SessionKey]
 
 
 Waiting = Annotated[frozenset[SessionKey], Depends(waiting)]
+
+
+def known_parameters(connection: HTTPConnection) -> None:
+    """A dependency of routes: refuse parameters of the query that the route would ignore."""
+    known = sorted(_query_names(connection.scope["route"].dependant))
+    if unknown := sorted(connection.query_params.keys() - set(known)):
+        listed = f"Known: {', '.join(known)}." if known else "This route has none."
+        raise ServiceError(
+            400, "unknown_parameter", f"No parameter is named {', '.join(unknown)}.", listed
+        )
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    found = {field.alias for field in dependant.query_params}
+    return found.union(*map(_query_names, dependant.dependencies))
 
 
 def record_override(

@@ -57,6 +57,7 @@ from evaluation_pipelines.service.routes.common import (
 )
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.views.filters import OUTCOMES, ListQuery
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import with_details
 
@@ -140,18 +141,25 @@ class OverrideOut(BaseModel):
     is_confirmation: bool
 
 
+def _listed(
+    chosen: Chosen,
+    status: Annotated[str | None, Query(max_length=20)] = None,
+    outcome: Annotated[str | None, Query(pattern=f"^({'|'.join(OUTCOMES)})$")] = None,
+) -> ListQuery:
+    return replace(chosen, status=status, outcome=outcome)
+
+
 @ROUTER.get("", responses=answers(SessionPage, 404))
 def sessions(
     here: Here,
     kept: Annotated[Kept, Depends(kept_of)],
     page: Paged,
-    chosen: Chosen,
+    chosen: Annotated[ListQuery, Depends(_listed)],
     caller: Reader,
     waiting: Waiting,
-    status: Annotated[str | None, Query(max_length=20)] = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
-    rows = replace(chosen, status=status).chosen(kept.sessions.rows(waiting, here.clock()))
+    rows = chosen.chosen(kept.sessions.rows(waiting, here.clock()))
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_from(caller, here.settings.people_view)
     names = [column for column in SESSIONS.schema if column not in hidden]

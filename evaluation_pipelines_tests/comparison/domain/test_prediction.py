@@ -65,7 +65,7 @@ def test_the_auc_is_a_mean_over_people_with_four_pairs_or_more() -> None:
 def test_people_who_agree_by_chance_make_an_interval_no_narrower_than_chance() -> None:
     found = Prediction({0: 0.9, 1: 0.9, 2: 0.9}, 0.3, 30, 12, 0)
 
-    # No spread; sqrt(0.3 * 4 a (1 - a)) / 3 with a = (2.7 + 1) / 5.
+    # No spread, so that chance alone counts: sqrt(0.3 * 4 a (1 - a)) / 3 with a = (2.7 + 1) / 5.
     chance = math.sqrt(0.3 * 4 * 0.74 * 0.26) / 3
     assert found.p == pytest.approx(math.erfc(0.4 / chance / math.sqrt(2)))
     assert found.interval().low == pytest.approx(0.9 - 1.959964 * chance)
@@ -148,7 +148,7 @@ def test_two_families_share_the_level_of_a_look() -> None:
 def test_verdicts_change_when_the_rarer_class_has_grown_by_half() -> None:
     steps = {9: 0, 10: 1, 14: 1, 15: 2, 22: 2, 23: 3, 33: 3, 34: 4, 50: 4, 51: 5, 75: 5, 76: 6}
     assert {rarer: step_of(rarer) for rarer in steps} == steps
-    # By the second look, at 15 units, 0.05 * (15 / 35)⁴ is spent; by the first 0.05 / 3⁴.
+    # By the second look, at 15 units, 0.05 * (15 / 35)⁴ is spent, by the first 0.05 / 3⁴.
     assert look_level(1) == pytest.approx(0.05 / 81)
     assert look_level(2) == pytest.approx(0.05 * (3 / 7) ** 4)
     assert look_level(2, before=1) == pytest.approx(0.05 * ((3 / 7) ** 4 - 1 / 81))
