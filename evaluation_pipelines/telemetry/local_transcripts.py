@@ -22,6 +22,7 @@ from evaluation_pipelines.settings.data import TelemetrySettings
 from evaluation_pipelines.storage.landing import SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 from evaluation_pipelines.telemetry.domain.transcripts import (
+    NO_HEAD,
     PROGRAMS,
     LineKind,
     Transcript,
@@ -29,6 +30,11 @@ from evaluation_pipelines.telemetry.domain.transcripts import (
     TranscriptProgram,
     defect_line,
     otlp_lines,
+)
+from evaluation_pipelines.telemetry.opencode_store import (
+    StoredSession,
+    session_lines,
+    stored_sessions,
 )
 
 _HEAD_BYTES = 64 * 1024
@@ -77,7 +83,7 @@ class TranscriptFile:
         """Return session, id and time in its first lines, as far as it can be read."""
         with suppress(OSError), self.open() as handle:
             lines = read_lines(BytesIO(handle.read(_HEAD_BYTES)), 0, _HEAD_BYTES)
-            head = self.program.head(line.text for line in lines)
+            head = self.program.reader.head(line.text for line in lines)
             return head._replace(session_id=self.session_id or head.session_id)
         return TranscriptHead(self.session_id, None, None)
 
@@ -87,9 +93,45 @@ class TranscriptFile:
         return self.path.suffix == ".json"
 
     @property
+    def is_stored(self) -> bool:
+        """True for a session of a store: its reader knows by its context what it has read."""
+        return False
+
+    @property
     def session_id(self) -> str | None:
         """The session in its name."""
         return self.program.session_of(self.path.as_posix())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTranscript(TranscriptFile):
+    """A session in a store, as lines.
+
+    Attributes:
+        path: Name of the session, in the folder or database of its store.
+        store: The file that has it.
+        stored: Its name there, and that of the session of a person.
+    """
+
+    store: Path
+    stored: StoredSession
+
+    def open(self) -> BinaryIO:
+        """Return the lines of the session.
+
+        Raises:
+            OSError: They cannot be read.
+        """
+        return BytesIO(b"".join(session_lines(self.store, self.stored.session_id)))
+
+    def head(self) -> TranscriptHead:
+        """Return the session of a person."""
+        return NO_HEAD._replace(session_id=self.stored.root)
+
+    @property
+    def is_stored(self) -> bool:
+        """True."""
+        return True
 
 
 def find_transcripts(
@@ -101,34 +143,71 @@ def find_transcripts(
     home = Path(environment.get("HOME") or Path.home())
     for program in PROGRAMS:
         root = Path(environment.get(program.variable) or home / program.home)
-        for folder, _, names in os.walk(root, onerror=lambda error: None):  # noqa: ARG005
+        for path in _matching(root, program.patterns):
+            try:
+                file = _look(program, path, root)
+                found += _stored(file) if program.has_store else [file]
+            except OSError as error:
+                shown = os.fsencode(path).decode(errors="replace")
+                skipped.append(SkippedFile(shown, error.strerror or str(error)))
+    return sorted(found, key=lambda file: str(file.path)), skipped
+
+
+def _matching(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    """Yield the files of a folder that patterns name. Links to folders are not followed."""
+    for pattern in patterns:
+        known = pattern.partition("*")[0]
+        if known == pattern and os.path.lexists(root / pattern):
+            yield root / pattern
+            continue
+        top = root / known.rpartition("/")[0]
+        for folder, _, names in os.walk(top, onerror=lambda error: None):  # noqa: ARG005
             for name in names:
                 path = Path(folder, name)
-                relative = path.relative_to(root).as_posix()
-                if any(fnmatchcase(relative, pattern) for pattern in program.patterns):
-                    file = _look(program, path, root)
-                    if isinstance(file, SkippedFile):
-                        skipped.append(file)
-                    else:
-                        found.append(file)
-    return sorted(found, key=lambda each: str(each.path)), skipped
+                if fnmatchcase(path.relative_to(root).as_posix(), pattern):
+                    yield path
 
 
-def _look(program: TranscriptProgram, path: Path, root: Path) -> TranscriptFile | SkippedFile:
-    shown = os.fsencode(path).decode(errors="replace")
-    try:
-        status = path.lstat()
-    except OSError as error:
-        return SkippedFile(shown, f"cannot be looked at: {error.strerror}")
+def _look(program: TranscriptProgram, path: Path, root: Path) -> TranscriptFile:
+    """Return a file of this user.
+
+    Raises:
+        OSError: It is to be passed over.
+    """
+    status = path.lstat()
     if not S_ISREG(status.st_mode):
-        return SkippedFile(shown, "a link, or not a regular file")
-    if shown != str(path):
-        return SkippedFile(shown, "its name is not UTF-8")
+        raise OSError("a link, or not a regular file")
+    if os.fsencode(path).decode(errors="replace") != str(path):
+        raise OSError("its name is not UTF-8")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        return SkippedFile(shown, "it belongs to another user")
+        raise OSError("it belongs to another user")
     group = Path(root, *path.relative_to(root).parts[: program.top])
     times = (status.st_size, status.st_mtime_ns)
     return TranscriptFile(program, path, group, status.st_dev, status.st_ino, *times)
+
+
+def _stored(file: TranscriptFile) -> list[TranscriptFile]:
+    """Return the sessions of a store.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    store = file.path
+    folder = store if store.suffix == ".db" else store.parent
+    return [
+        StoredTranscript(
+            program=file.program,
+            path=folder / session.session_id,
+            group=folder / session.root,
+            device=file.device,
+            inode=file.inode,
+            size_bytes=session.size_bytes,
+            modified_at_ns=session.modified_at_ns,
+            store=store,
+            stored=session,
+        )
+        for session in stored_sessions(store)
+    ]
 
 
 @cache
@@ -270,7 +349,7 @@ def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSessi
     Sessions without an answer, or whose id has another start, are passed over. None without one.
     """
     files, _ = find_transcripts()
-    latest = sorted(files, key=lambda each: each.modified_at_ns, reverse=True)
+    latest = sorted(files, key=lambda file: file.modified_at_ns, reverse=True)
     groups: dict[str, Path] = {}
     for file in latest if id_start else latest[:_MOST_EMPTY_SESSIONS]:
         found = file.head().session_id

@@ -21,7 +21,7 @@ from evaluation_pipelines.storage.landing import Head, SkippedFile, read_head
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.domain.transcripts import LineKind, TranscriptHead
+from evaluation_pipelines.telemetry.domain.transcripts import NO_HEAD, LineKind, TranscriptHead
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptRead, TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import (
     TranscriptFile,
@@ -99,7 +99,7 @@ class TranscriptIngest:
         writer = ReceivedFiles(root, _FILE_BYTES, self.clock)
         with closing(writer), infrequent_gc():
             # Parents before their forks: copies of a line in both are the parent's.
-            for file in sorted(changed, key=lambda each: born(each, heads[each])):
+            for file in sorted(changed, key=lambda found: born(found, heads[found])):
                 try:
                     self._read(file, heads, known.get(_hash(file)), writer)
                 except OSError as error:
@@ -129,8 +129,9 @@ class TranscriptIngest:
     ) -> None:
         head, rests = heads[file], self._rests(file)
         with file.open() as handle:
-            goes_on = known is not None and _continues(handle, file, known)
-            position, text = (known.position, known.context) if known and goes_on else (0, "{}")
+            position, text = 0, "{}"
+            if known is not None and (file.is_stored or _continues(handle, file, known)):
+                position, text = 0 if file.is_stored else known.position, known.context
             pieces = read_transcript(
                 file,
                 self.stores.settings,
@@ -140,7 +141,7 @@ class TranscriptIngest:
                 is_final=rests,
             )
             for piece in pieces:
-                first = read_head(handle, piece.end)
+                first = Head(0, "") if file.is_stored else read_head(handle, piece.end)
                 self._written.append(piece.content)
                 self._lines.update(
                     {(file.program.source_cli, kind): n for kind, n in piece.lines.items()}
@@ -153,7 +154,7 @@ class TranscriptIngest:
                     size_bytes=file.size_bytes,
                     modified_at_ns=file.modified_at_ns,
                     position=piece.end,
-                    is_open=not rests and piece.end < file.size_bytes,
+                    is_open=not rests and (file.is_stored or piece.end < file.size_bytes),
                     first_id=head.first_id,
                     first_time=head.first_time,
                     context=msgspec.json.encode(piece.context).decode(),
@@ -203,7 +204,7 @@ def _heads(
     for file in files:
         read = known.get(_hash(file))
         if read is None or read.first_id is None:
-            heads[file] = file.head() if file in changed else TranscriptHead(None, None, None)
+            heads[file] = file.head() if file in changed else NO_HEAD
         else:
             heads[file] = TranscriptHead(None, read.first_id, read.first_time)
     return heads

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf
+from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf, check_transcript
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
@@ -352,6 +352,35 @@ def test_the_hook_of_agent_config_sends_a_session_with_its_sub_agents(
     (row,) = service.workplace.sessions().to_dicts()
     # Requests 8 and 9 are those of the sub-agent.
     assert (row["organization_id"], row["api_requests"]) == ("acme", 12)
+
+
+@pytest.mark.parametrize(
+    ("name", "requests"),
+    [
+        # Forks, which have copies of their parent's lines.
+        ("ea7cf16a*.jsonl", 1),
+        ("7aadf2ba*.jsonl", 1),
+        ("95e1c018*.jsonl", 1),
+        ("*01a226bf-1ea0*.jsonl", 1),
+        # A document.
+        ("session-2026-11-29T10-11-18f45fde.json", 2),
+    ],
+)
+def test_of_a_posted_transcript_its_own_requests_count(name: str, requests: int) -> None:
+    (path,) = TRANSCRIPTS.rglob(name)
+    checked = check_transcript(path.read_bytes(), MIB, keeps_texts=False)
+    assert checked.content.count(b"transcript.api_request") == requests
+
+
+def test_an_exported_session_is_a_transcript() -> None:
+    parts = [{"type": "step-finish", "id": "p", "tokens": {"input": 7, "output": 1}}]
+    answer = {"id": "m2", "role": "assistant", "modelID": "x", "time": {"created": 2000}}
+    copied = {**answer, "id": "m1", "time": {"created": 999}}
+    messages = [{"info": info, "parts": parts} for info in (copied, answer)]
+    session = {"info": {"id": "s", "time": {"created": 1000}}, "messages": messages}
+    body = json.dumps(session, indent=2).encode()
+    checked = check_transcript(body, MIB, keeps_texts=False)
+    assert (checked.records, checked.content.count(b"transcript.api_request")) == (1, 1)
 
 
 def test_a_transcript_is_stored_once_and_without_its_text(service: Service) -> None:

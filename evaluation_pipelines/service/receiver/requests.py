@@ -1,6 +1,7 @@
 """OTLP requests: read within limits, checked as ingest will read them, made ready for a file."""
 
 import asyncio
+import re
 import struct
 import time
 import zlib
@@ -24,6 +25,9 @@ from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS, defect_line, otlp_lines
 
 _LENGTH = struct.Struct(">I")
+_DOCUMENT = re.compile(rb"\s*\{\s*\n")
+"""First line of a transcript of one JSON document, such as a session that OpenCode exported."""
+
 _MAX_MESSAGE_BYTES = 2**24 - 1
 """By a first byte of zero ingest tells such a file from others."""
 
@@ -117,6 +121,8 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     Raises:
         ServiceError: 400, no program writes such lines.
     """
+    if _DOCUMENT.match(body):
+        body = body.replace(b"\n", b" ") + b"\n"
     readers = [program.reader(keeps_texts) for program in PROGRAMS]
     for reader in readers:
         for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):

@@ -6,6 +6,7 @@ developers, without event names; these records are counted and not stored. The p
 ``claude-code`` of ``opencode-otel`` cannot be distinguished from Claude Code and is read as such.
 """
 
+import re
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
@@ -73,9 +74,15 @@ _IDENTIFIED_BY = names("""
     prompt prompt_length tool_name tool_type tool_args success decision source
 """)
 
-# Texts that OpenCode sends to the model when the user or a rule refused a call.
-_REFUSED_BY_USER = "The user rejected permission to use this specific tool call"
-_REFUSED_BY_RULE = "The user has specified a rule which prevents you from using this specific"
+# Texts that OpenCode sends to the model when the user or a rule refused a call. Version 1.2 sends
+# the names of its errors.
+REFUSED_BY_USER = re.compile(
+    r"The user rejected permission to use this specific|Permission(?:Rejected|Corrected)Error\("
+)
+REFUSED_BY_RULE = re.compile(
+    r"The user has specified a rule which prevents you from using this specific"
+    r"|The user has specifically restricted access to this command|PermissionDeniedError\("
+)
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
@@ -88,7 +95,7 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
         case "tool_result":
             _refine_result(row)
             # The user's answer has a separate record.
-            return _REFUSED_BY_USER not in (row.get("error") or "")
+            return REFUSED_BY_USER.search(row.get("error") or "") is None
     return True
 
 
@@ -117,7 +124,7 @@ def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
     """Read the permission from ``tool_type``; ``tool_name`` is a title for the user."""
     permission = rest.get("tool_type")
     row["tool_type"] = "builtin"
-    row["tool_class"] = _tool_class(permission if isinstance(permission, str) else None, None)
+    row["tool_class"] = tool_class(permission if isinstance(permission, str) else None, None)
     # The plugin reads any answer but "allow" and "allowAlways" as a no; OpenCode sends "once".
     if rest.get("source") in ("once", "always"):
         row["decision"] = "accept"
@@ -129,14 +136,15 @@ def _refine_result(row: Row) -> None:
     command = json_object(row.get("tool_parameters")).get("command")
     command = command if isinstance(command, str) else None
     row["tool_type"] = "builtin"
-    row["tool_class"] = _tool_class(row.get("tool_name"), command)
+    row["tool_class"] = tool_class(row.get("tool_name"), command)
     settle_outcome(row, None, command)
-    if _REFUSED_BY_RULE in (row.get("error") or ""):
+    if REFUSED_BY_RULE.search(row.get("error") or ""):
         row["event_name"], row["decision"] = "tool_decision", "reject"
         row["success"] = row["success_source"] = None
 
 
-def _tool_class(tool: str | None, command: str | None) -> str:
+def tool_class(tool: str | None, command: str | None) -> str:
+    """Return the class of a tool, by its command if it is the shell."""
     return shell_class(command) if tool == "bash" else _TOOL_CLASSES.get(tool or "", "other")
 
 

@@ -1,26 +1,24 @@
 """Transcripts of agent programs: their places and readers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.transcripts.claude_code import (
     ClaudeCodeTranscript,
-    claude_code_head,
     claude_code_session,
 )
-from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript, codex_head
+from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript
 from evaluation_pipelines.telemetry.domain.transcripts.copilot_cli import (
     CopilotTranscript,
-    copilot_head,
 )
 from evaluation_pipelines.telemetry.domain.transcripts.gemini_family import (
     GeminiTranscript,
     QwenTranscript,
-    gemini_head,
-    qwen_head,
 )
+from evaluation_pipelines.telemetry.domain.transcripts.opencode import OpenCodeTranscript
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+    NO_HEAD,
     TRANSCRIPT,
     LineKind,
     Transcript,
@@ -32,6 +30,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
 )
 
 __all__ = [
+    "NO_HEAD",
     "PROGRAMS",
     "TRANSCRIPT",
     "TRANSCRIPT_DIALECTS",
@@ -51,21 +50,21 @@ class TranscriptProgram:
 
     Attributes:
         reader: Makes records of a file.
-        head: Reads the first lines of a file.
-        session_of: Returns the session of a path, None if only the lines name it.
         variable: Environment variable with the folder of the program.
         home: That folder without the variable, in the home folder.
         patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too.
         top: Number of folders between that folder and those with all files of a session.
+        session_of: Returns the session of a path, None if only the lines name it.
+        has_store: Its files are a store of sessions, see ``opencode_store``.
     """
 
     reader: type[Transcript]
-    head: Callable[[Iterable[bytes]], TranscriptHead]
-    session_of: Callable[[str], str | None]
     variable: str
     home: str
     patterns: tuple[str, ...]
-    top: int
+    top: int = 0
+    session_of: Callable[[str], str | None] = lambda path: None  # noqa: ARG005
+    has_store: bool = False
 
     @property
     def source_cli(self) -> str:
@@ -76,7 +75,6 @@ class TranscriptProgram:
 PROGRAMS = (
     TranscriptProgram(
         reader=ClaudeCodeTranscript,
-        head=claude_code_head,
         session_of=claude_code_session,
         variable="CLAUDE_CONFIG_DIR",
         home=".claude",
@@ -85,8 +83,6 @@ PROGRAMS = (
     ),
     TranscriptProgram(
         reader=CodexTranscript,
-        head=codex_head,
-        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
         variable="CODEX_HOME",
         home=".codex",
         patterns=("sessions/*rollout-*.jsonl", "archived_sessions/*rollout-*.jsonl"),
@@ -94,8 +90,6 @@ PROGRAMS = (
     ),
     TranscriptProgram(
         reader=GeminiTranscript,
-        head=gemini_head,
-        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
         variable="GEMINI_CLI_HOME",
         home=".gemini",
         patterns=("tmp/*/chats/*.jsonl", "tmp/*/chats/*.json"),
@@ -103,8 +97,6 @@ PROGRAMS = (
     ),
     TranscriptProgram(
         reader=QwenTranscript,
-        head=qwen_head,
-        session_of=lambda path: None,  # noqa: ARG005 - its lines name it
         variable="QWEN_HOME",
         home=".qwen",
         patterns=("projects/*/chats/*.jsonl",),
@@ -112,12 +104,17 @@ PROGRAMS = (
     ),
     TranscriptProgram(
         reader=CopilotTranscript,
-        head=copilot_head,
-        session_of=lambda path: None,  # noqa: ARG005 - its first line names it
         variable="COPILOT_HOME",
         home=".copilot",
         patterns=("session-state/*/events.jsonl",),
         top=2,
+    ),
+    TranscriptProgram(
+        reader=OpenCodeTranscript,
+        variable="XDG_DATA_HOME",
+        home=".local/share",
+        patterns=("opencode/opencode.db", "opencode/storage/session/*.json"),
+        has_store=True,
     ),
 )
 

@@ -25,6 +25,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Place,
     Transcript,
     TranscriptHead,
+    command_in,
     decode,
 )
 
@@ -40,6 +41,7 @@ _SILENT = frozenset(
 )
 """Kinds of lines without an event of their own."""
 
+_STARTED = re.compile(rb'\{"type":"queue-operation",.{0,200}?"timestamp":"([^"]{1,40})"')
 _FIRST_KEY = re.compile(rb'\{"type":"([\w-]{1,50})"')
 _NO_PROMPT = re.compile(
     r"<(?:command-name|local-command-|bash-(?:input|stdout|stderr)|task-notification"
@@ -57,6 +59,7 @@ _REFUSED = re.compile(
 _WARM_UP = "Warmup"
 _SYNTHETIC = "<synthetic>"
 _MOST_CHARACTERS = 4096
+_HEAD_LINES = 40
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -121,11 +124,6 @@ class _Line(msgspec.Struct, gc=False, rename="camel"):
     tool_use_result: _Result | str | list[Any] | None = None
 
 
-class _Input(msgspec.Struct, gc=False):
-    command: Any = None
-    skill: Any = None
-
-
 class _Reply(msgspec.Struct):
     """A message of the model, of which more lines may follow."""
 
@@ -143,17 +141,34 @@ class _Reply(msgspec.Struct):
 
 
 _LINE = msgspec.json.Decoder(_Line)
-_INPUT = msgspec.json.Decoder(_Input)
 _TEXT = msgspec.json.Decoder(str | list[_Block] | None)
 _STRING = msgspec.json.Decoder(str)
 
 
 @dataclass(slots=True)
 class ClaudeCodeTranscript(Transcript):
-    """Reader of a file of Claude Code. ``context`` has ``subagent`` and ``is_warm_up``."""
+    """Reader of a file of Claude Code.
+
+    ``context`` has ``subagent``, ``is_warm_up`` and ``started``.
+    """
 
     program: ClassVar[str] = "claude_code"
     _reply: _Reply | None = None
+
+    @classmethod
+    def head(cls, lines: Iterable[bytes]) -> TranscriptHead:
+        """Return session, id and time in the first lines of a file."""
+        session_id = first_time = None
+        for line in islice(lines, _HEAD_LINES):
+            try:
+                entry: _Line = decode(_LINE, line)
+            except ValueError:
+                continue
+            session_id = session_id or entry.session_id
+            first_time = first_time or entry.timestamp
+            if entry.uuid is not None:
+                return TranscriptHead(entry.session_id or session_id, entry.uuid, first_time)
+        return TranscriptHead(session_id, None, first_time)
 
     def waits_from(self) -> tuple[int, dict[str, Any]] | None:
         """Return offset and context of the first message without its end, or a call's result."""
@@ -198,11 +213,8 @@ class ClaudeCodeTranscript(Transcript):
             )
 
     def _read(self, line: bytes, offset: int) -> str:
-        first = _FIRST_KEY.match(line)
-        if first is not None and (kind := first[1].decode()) in _SILENT:
-            if not line.rstrip().endswith(b"}"):
-                raise ValueError("not JSON")
-            return kind
+        if (silent := self._silent_kind(line)) is not None:
+            return silent
         entry: _Line = decode(_LINE, line)
         if entry.version is not None:
             self.context["version"] = entry.version
@@ -218,10 +230,26 @@ class ClaudeCodeTranscript(Transcript):
             return f"?{entry.type}"
         return entry.type
 
+    def _silent_kind(self, line: bytes) -> str | None:
+        """Return the kind of a line without an event, None for others."""
+        first = _FIRST_KEY.match(line)
+        if first is None or (kind := first[1].decode()) not in _SILENT:
+            return None
+        if not line.rstrip().endswith(b"}"):
+            raise ValueError("not JSON")
+        if "version" not in self.context and (started := _STARTED.match(line)):
+            self.context.setdefault("started", started[1].decode())
+        return kind
+
     def _is_own(self, entry: _Line) -> bool:
-        """Return False for a copy of a line of another session, or a warm-up."""
+        """Return False for a copy of a line of another session, or a warm-up.
+
+        A fork starts with its own time: without the lines of its parent, earlier ones are copies.
+        """
+        started = "" if self.session_id else self.context.get("started", "")
         return not (
-            entry.uuid in self.known_ids
+            (entry.timestamp or started) < started
+            or entry.uuid in self.known_ids
             or entry.session_id not in (None, self.session_id or entry.session_id)
             or entry.request_session_id not in (None, entry.session_id)
             or self.context.get("is_warm_up")
@@ -260,8 +288,7 @@ class ClaudeCodeTranscript(Transcript):
         tool = block.name or ""
         command = None
         if tool in SHELLS:
-            given = _INPUT.decode(block.input).command
-            command = given if isinstance(given, str) else None
+            command = command_in(block.input)
         is_mcp = tool.startswith("mcp__")
         kind = "mcp" if is_mcp else TOOL_CLASSES.get(tool, "other")
         if tool in SHELLS:
@@ -364,21 +391,3 @@ def claude_code_session(path: str) -> str | None:
     if folders and folders[-1] == "subagents":
         return folders[-2]
     return None if name.startswith("agent-") else name.removesuffix(".jsonl")
-
-
-_HEAD_LINES = 40
-
-
-def claude_code_head(lines: Iterable[bytes]) -> TranscriptHead:
-    """Return session, id and time in the first lines of a file."""
-    session_id = first_time = None
-    for line in islice(lines, _HEAD_LINES):
-        try:
-            entry: _Line = decode(_LINE, line)
-        except ValueError:
-            continue
-        session_id = session_id or entry.session_id
-        first_time = first_time or entry.timestamp
-        if entry.uuid is not None:
-            return TranscriptHead(entry.session_id or session_id, entry.uuid, first_time)
-    return TranscriptHead(session_id, None, first_time)

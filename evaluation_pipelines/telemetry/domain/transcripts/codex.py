@@ -6,7 +6,7 @@ lines of its parent, after the parent's first line. Ids of turns and sessions gr
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Call,
     Place,
     Transcript,
-    TranscriptHead,
     decode,
     without_folders,
 )
@@ -360,17 +359,3 @@ def _wall_time_ms(output: str) -> float | None:
     found = _WALL_TIME.match(output)
     seconds = float(found[1] or found[2]) if found else 0.0
     return seconds * 1e3 or None  # rounded to nothing: unknown
-
-
-def codex_head(lines: Iterable[bytes]) -> TranscriptHead:
-    """Return the session in the first line of a file: of a sub-agent that of its parent."""
-    for line in lines:
-        try:
-            entry: _Line = decode(_LINE, line)
-        except ValueError:
-            break
-        if entry.payload is not None:
-            parent, _ = _parent(entry.payload)
-            return TranscriptHead(parent or entry.payload.id, None, entry.timestamp)
-        break
-    return TranscriptHead(None, None, None)

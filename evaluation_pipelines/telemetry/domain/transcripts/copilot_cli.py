@@ -1,6 +1,10 @@
-"""Transcripts of GitHub Copilot CLI 1.0: ``~/.copilot/session-state/*/events.jsonl``."""
+"""Transcripts of GitHub Copilot CLI 1.0: ``~/.copilot/session-state/*/events.jsonl``.
 
-from collections.abc import Callable, Iterable
+Early versions have no records of requests: of each one its answer has the output tokens.
+"""
+
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,15 +17,15 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Call,
     Place,
     Transcript,
-    TranscriptHead,
+    command_in,
     decode,
 )
 
 _SILENT = frozenset(
     """abort assistant.intent assistant.reasoning assistant.streaming_delta assistant.turn_end
     assistant.turn_start hook.end hook.start permission.completed permission.requested
-    session.context_changed session.info session.idle session.mode_changed session.model_change
-    session.plan_changed session.resume session.shutdown session.task_complete
+    session.context_changed session.info session.idle session.mode_changed session.plan_changed
+    session.resume session.shutdown session.task_complete
     session.title_changed session.usage_info session.warning skill.invoked subagent.completed
     subagent.failed subagent.selected subagent.started system.message system.notification
     tool.execution_partial_result tool.execution_progress tool.user_requested""".split()
@@ -38,7 +42,8 @@ _CLASSES = {
     **dict.fromkeys(("task", "write_agent"), "agent"),
 }
 _SHELLS = ("bash", "powershell")
-_REFUSED = ("denied", "rejected", "permission")
+_REFUSED = ("denied", "rejected")
+_EXIT_CODE = re.compile(r"<exited with exit code (\d+)>\s*\Z")
 
 
 class _Context(msgspec.Struct, gc=False):
@@ -76,6 +81,9 @@ class _Data(msgspec.Struct, gc=False, rename="camel"):
     content: str | None = None
     source: str | None = None
     message: str | None = None
+    model: str | None = None
+    new_model: str | None = None
+    output_tokens: int | None = None
     usage: _Usage | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
@@ -94,19 +102,15 @@ class _Line(msgspec.Struct, gc=False):
     data: _Data | None = None
 
 
-class _Input(msgspec.Struct, gc=False):
-    command: Any = None
-
-
 _LINE = msgspec.json.Decoder(_Line)
-_INPUT = msgspec.json.Decoder(_Input)
 
 
 @dataclass(slots=True)
 class CopilotTranscript(Transcript):
     """Reader of the events of a session.
 
-    ``context`` has ``session``, ``repository``, ``branch`` and, if it may be kept, ``folder``.
+    ``context`` has ``session``, ``repository``, ``branch``, ``model``, if it may be kept
+    ``folder``, and ``has_records``: requests have their own lines.
     """
 
     program: ClassVar[str] = "genai"
@@ -134,7 +138,14 @@ class CopilotTranscript(Transcript):
             columns = {"content": self._text(data.content), "cwd": folder}
             self._append(entry, offset, "user_prompt", columns)
 
+    def _read_model(self, _: _Line, data: _Data, __: int) -> None:
+        self.context["model"] = data.new_model
+
     def _read_reply(self, entry: _Line, data: _Data, offset: int) -> None:
+        if data.output_tokens is not None and not self.context.get("has_records"):
+            model = data.model or self.context.get("model")
+            columns = {"model": model, "output_tokens": data.output_tokens}
+            self._append(entry, offset, "api_request", columns)
         if data.content:
             columns = {"content": self._text(data.content)}
             self._append(entry, offset, "assistant_response", columns)
@@ -155,6 +166,7 @@ class CopilotTranscript(Transcript):
         self._add(offset, place, name, entry.timestamp, common | columns)
 
     def _read_usage(self, entry: _Line, data: _Data, offset: int) -> None:
+        self.context["has_records"] = True
         usage = data.usage or _Usage()
         columns: dict[str, Any] = {
             "request_id": usage.api_call_id,
@@ -174,8 +186,7 @@ class CopilotTranscript(Transcript):
     def _call(self, data: _Data, offset: int) -> Call:
         tool, server, command = data.tool_name or "", data.mcp_server_name, None
         if tool in _SHELLS and data.arguments:
-            given = _INPUT.decode(data.arguments).command
-            command = given if isinstance(given, str) else None
+            command = command_in(data.arguments)
         tool_class = shell_class(command) if tool in _SHELLS else _CLASSES.get(tool, "other")
         parameters = bytes(data.arguments).decode() if self.keeps_texts else None
         if server is not None:
@@ -185,15 +196,18 @@ class CopilotTranscript(Transcript):
 
     def _read_result(self, entry: _Line, data: _Data, offset: int) -> None:
         call = self._close(data.tool_call_id, offset)
+        result = data.result.get("content") if isinstance(data.result, dict) else None
+        result = result if isinstance(result, str) else None
         code = (data.shell_execution or _Shell()).exit_code
+        if call is not None and call.name in _SHELLS and (found := _EXIT_CODE.search(result or "")):
+            code = int(found[1])
         is_refused = data.error is not None and data.error.code in _REFUSED
         success = None if is_refused else data.success
         columns = self._tool_columns(data.tool_call_id, call, success=success, exit_code=code)
         if is_refused:
             self._append(entry, offset, "tool_decision", columns | {"decision": "reject"})
             return
-        result = data.result.get("content") if isinstance(data.result, dict) else None
-        columns["content"] = self._text(result if isinstance(result, str) else None)
+        columns["content"] = self._text(result)
         columns["error"] = self._text((data.error or _Error()).message)
         self._append(entry, offset, "tool_result", columns)
 
@@ -201,21 +215,10 @@ class CopilotTranscript(Transcript):
         "session.start": _begin,
         "user.message": _read_prompt,
         "assistant.message": _read_reply,
+        "session.model_change": _read_model,
         "session.usage_record": _read_usage,
         "tool.execution_start": _read_call,
         "tool.execution_complete": _read_result,
         "session.error": _read_error,
         "session.compaction_complete": _read_compaction,
     }
-
-
-def copilot_head(lines: Iterable[bytes]) -> TranscriptHead:
-    """Return session and time in the first line of a file."""
-    for line in lines:
-        try:
-            entry: _Line = decode(_LINE, line)
-        except ValueError:
-            break
-        session = entry.data.session_id if entry.data else None
-        return TranscriptHead(session, None, entry.timestamp)
-    return TranscriptHead(None, None, None)

@@ -1,11 +1,11 @@
-"""Transcripts of Gemini CLI (0.20 to 0.61) and Qwen Code (0.15 to 0.24).
+"""Transcripts of Gemini CLI (0.20 to 0.61) and Qwen Code (0.12 to 0.24).
 
 Gemini CLI writes a message again when its calls have ended, as a line with the same id. Before 0.30
 a file is one JSON document, rewritten as a whole. Qwen Code has its telemetry of requests among the
 lines.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,6 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Call,
     Place,
     Transcript,
-    TranscriptHead,
     decode,
 )
 
@@ -198,17 +197,6 @@ class GeminiTranscript(_OfFamily):
         return True
 
 
-def gemini_head(lines: Iterable[bytes]) -> TranscriptHead:
-    """Return session and time of a chat."""
-    for line in lines:
-        try:
-            entry: _GeminiLine = decode(_GEMINI_LINE, line)
-        except ValueError:
-            break
-        return TranscriptHead(entry.session_id, None, None)
-    return TranscriptHead(None, None, None)
-
-
 class _QwenMessage(msgspec.Struct, gc=False):
     parts: Any = None
 
@@ -321,14 +309,3 @@ class QwenTranscript(_OfFamily):
             self.context["has_telemetry"] = True
             name, row = _refined(QWEN_CODE, kind, event)
             self._add_refined(at, name, key, row)
-
-
-def qwen_head(lines: Iterable[bytes]) -> TranscriptHead:
-    """Return session and time of a chat."""
-    for line in lines:
-        try:
-            entry: _QwenLine = decode(_QWEN_LINE, line)
-        except ValueError:
-            break
-        return TranscriptHead(entry.session_id, None, entry.timestamp)
-    return TranscriptHead(None, None, None)

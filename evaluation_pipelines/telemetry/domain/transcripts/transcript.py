@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     milliseconds,
     text,
     tokens,
+    without_credentials,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
@@ -125,6 +126,8 @@ class TranscriptHead(NamedTuple):
     first_time: str | None
 
 
+NO_HEAD = TranscriptHead(None, None, None)
+
 _FOLDERS = re.compile(r"^(?:file:|[/~.]|[A-Za-z]:[\\/]).*[\\/](?=[^\\/])")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -191,6 +194,15 @@ class Transcript(ABC):
     _calls: dict[str, Call] = field(default_factory=dict)
     _places: dict[tuple[str | None, ...], Place] = field(default_factory=dict)
 
+    @classmethod
+    def head(cls, lines: Iterable[bytes]) -> TranscriptHead:
+        """Return the session that the first line names, of a sub-agent that of its caller."""
+        reader = cls()
+        for line in islice(lines, 1):
+            reader.read(line, 0)
+        known = reader.context
+        return TranscriptHead(known.get("parent") or known.get("session"), None, None)
+
     def read(self, line: bytes, offset: int) -> None:
         """Read one line. Its faults are counted, never raised."""
         try:
@@ -201,7 +213,8 @@ class Transcript(ABC):
         except (ValueError, RecursionError):
             self.refuse(offset, len(line), "not JSON")
         else:
-            self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
+            if kind:
+                self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
 
     def refuse(self, offset: int, length_bytes: int, reason: str) -> None:
         """Note a line that cannot be read."""
@@ -251,6 +264,8 @@ class Transcript(ABC):
     @abstractmethod
     def _read(self, line: bytes, offset: int) -> str:
         """Read one line and return its kind, with a question mark before an unknown one.
+
+        The kind is empty for lines read before, and for lines counted by their parts.
 
         Raises:
             msgspec.ValidationError: It has another form.
@@ -309,12 +324,32 @@ class Transcript(ABC):
 
 
 def without_folders(remote: str | None) -> str | None:
-    """Return a remote of git. Of one in a folder only its name: folders name people."""
-    return remote and _FOLDERS.sub("", remote)
+    """Return a remote of git without users and passwords.
+
+    Of one in a folder only its name: folders name people.
+    """
+    return without_credentials(remote and _FOLDERS.sub("", remote))
 
 
 def _counted(kinds: Iterable[tuple[str, str, bool]]) -> Counter[LineKind]:
     return Counter({LineKind(*kind): number for kind, number in Counter(kinds).items()})
+
+
+class _Arguments(msgspec.Struct, gc=False):
+    command: Any = None
+
+
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+
+
+def command_in(arguments: msgspec.Raw) -> str | None:
+    """Return the command of a shell's arguments.
+
+    Raises:
+        msgspec.ValidationError: They are no object.
+    """
+    command = _ARGUMENTS.decode(arguments).command if arguments else None
+    return command if isinstance(command, str) else None
 
 
 class _Kind(msgspec.Struct, gc=False):

@@ -1,0 +1,128 @@
+"""Where OpenCode keeps its sessions: a database, until 1.1 a file for each message and part.
+
+Both are read without a change to any file, also while OpenCode writes to them.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+_SESSIONS = """
+    SELECT session.id, coalesce(session.parent_id, session.id),
+        max(session.time_updated, max(message.time_updated)),
+        sum(length(message.data))
+    FROM session JOIN message ON message.session_id = session.id GROUP BY session.id
+"""
+_SESSION = "SELECT id, parent_id, version, directory, time_created FROM session WHERE id = ?"
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+
+
+class StoredSession(NamedTuple):
+    """A session with messages. ``root`` is itself, or of a sub-agent its caller's."""
+
+    session_id: str
+    root: str
+    size_bytes: int
+    modified_at_ns: int
+
+
+def stored_sessions(path: Path) -> list[StoredSession]:
+    """Return the sessions of a database, or the one of a session's file.
+
+    Raises:
+        OSError: They cannot be read.
+    """
+    if path.suffix == ".db":
+        with closing(_connect(path)) as connection:
+            rows = _rows(connection, _SESSIONS)
+        return [StoredSession(name, root, size, at * 10**6) for name, root, at, size in rows]
+    parent = _document(path).get("parentID")
+    root = parent if isinstance(parent, str) else path.stem
+    files = [path, *_files(path.parents[2] / "message" / path.stem)]
+    found = [file.lstat() for file in files]
+    size_bytes = sum(status.st_size for status in found) if len(found) > 1 else 0
+    modified_at_ns = max(status.st_mtime_ns for status in found)
+    return [StoredSession(path.stem, root, size_bytes, modified_at_ns)]
+
+
+def session_lines(path: Path, session_id: str) -> Iterator[bytes]:
+    """Yield a session, then its messages with their parts, each on a line.
+
+    Raises:
+        OSError: They cannot be read.
+    """
+    if path.suffix == ".db":
+        yield from _database_lines(path, session_id)
+        return
+    root = path.parents[2]
+    yield b'{"info":%b}\n' % _content(path)
+    for message in _files(root / "message" / session_id):
+        parts = [_content(part) for part in _files(root / "part" / message.stem)]
+        yield b'{"info":%b,"parts":[%b]}\n' % (_content(message), b",".join(parts))
+
+
+def _database_lines(path: Path, session_id: str) -> Iterator[bytes]:
+    before = path.stat()
+    with closing(_connect(path)) as connection:
+        for name, parent, version, directory, created in _rows(connection, _SESSION, session_id):
+            session = {"id": name, "parentID": parent, "version": version, "directory": directory}
+            info = json.dumps(session | {"time": {"created": created}}).encode()
+            yield b'{"info":%b}\n' % info
+        for message, data in _rows(connection, _MESSAGES, session_id):
+            parts = [_with_id(*part) for part in _rows(connection, _PARTS, message)]
+            yield b'{"info":%b,"parts":[%b]}\n' % (_with_id(message, data), b",".join(parts))
+    after = path.stat()
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise OSError(f"{path} was changed while it was read")
+
+
+def _with_id(name: str, data: str) -> bytes:
+    return f'{{"id":{json.dumps(name)},{data.removeprefix("{")}'.replace("\n", " ").encode()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a database so that neither it nor its log or index of it is written."""
+    log = Path(f"{path}-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    option = "readonly_shm=1" if has_log else "immutable=1"
+    try:
+        return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&{option}", uri=True)
+    except sqlite3.Error as error:
+        raise OSError(f"{path} cannot be read: {error}") from None
+
+
+def _rows(connection: sqlite3.Connection, query: str, *values: str) -> list[tuple[Any, ...]]:
+    try:
+        return connection.execute(query, values).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(f"the database of OpenCode cannot be read: {error}") from None
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder in the order of their ids, that of time."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(file for file in folder.iterdir() if file.suffix == ".json")
+
+
+def _content(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as handle:
+        if not S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return handle.read().replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_content(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
