@@ -46,6 +46,8 @@ check: $(VENV)/check.stamp ## What to run while working: static checks and the f
 	@$(MAKE) --no-print-directory -j 2 lint-types check-tests
 	$(BIN)/lint-imports --no-logo
 
+# Fast tests wait for nothing: more workers than cores would only collect them once more.
+check-tests: WORKERS := $(if $(FEATURE),$(WORKERS),auto)
 check-tests:
 	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -q -x $(IN_PARALLEL) $(FAST_TESTS)
 
@@ -61,6 +63,7 @@ all-tests: lint-rest
 
 test-all: lint $(VENV)/weights.stamp $(VENV)/agents/installed ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --hypothesis-profile=ci --cov
+	$(BIN)/mypy evaluation_pipelines_tests/benchmarks/*.py
 	$(IN_SCRATCH) $(BIN)/pytest -m "slow or not slow" evaluation_pipelines_tests/benchmarks
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 

@@ -8,6 +8,7 @@ and runs only when it is named.
 
 import argparse
 import os
+from time import perf_counter
 
 from evaluation_pipelines_tests.benchmarks import (
     backfill,
@@ -16,10 +17,9 @@ from evaluation_pipelines_tests.benchmarks import (
     estimators,
     finished,
     formulas,
-    growth,
+    history,
     judge_run,
     large_dates,
-    lists,
     loading,
     one_session,
     pages,
@@ -37,8 +37,7 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Section
 
 SECTIONS = {
     "ingest": speed.run,
-    "memory": growth.memory,
-    "history": growth.history,
+    "history": history.run,
     "growth": curves.run,
     "loading": loading.run,
     "start": loading.commands,
@@ -46,11 +45,9 @@ SECTIONS = {
     "session": one_session.run,
     "judge-run": judge_run.run,
     "backfill": backfill.run,
-    "backfill-small": backfill.small,
     "large-dates": large_dates.run,
     "tools": tool_reports.run,
     "reputation": reputation.run,
-    "lists": lists.run,
     "receiver": receiver.run,
     "service": service.run,
     "pages": pages.run,
@@ -90,7 +87,10 @@ def _section(name: str, options: Options, may_resume: bool) -> Section:
         tell(f"{name}: kept from the run before")
         return section
     tell(f"{name}:")
+    began = perf_counter()
     section = (SECTIONS.get(name) or WHEN_NAMED[name])(options)
+    section.sizes["section_seconds"] = round(perf_counter() - began)
+    tell(f"  {name} took {section.sizes['section_seconds']} s")
     finished.keep(name, section, options)
     return section
 
@@ -108,7 +108,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--size-mb", type=int, default=1200, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sessions", type=int, default=480, help="that are judged")
+    parser.add_argument("--sessions", type=int, default=1000, help="that are judged")
     parser.add_argument("--days", type=int, default=90, help="dates of the backfill")
     parser.add_argument("--sessions-a-day", type=int, default=1000, help="sessions a date of it")
     parser.add_argument("--histories", default="", help="of the watch: in names of those chosen")

@@ -57,7 +57,7 @@ class Client:
             "first_ms": first_ms,
             "kilobytes": len(content) / 1000,
         }
-        figures = {each: round(value, 1) for each, value in taken.items()}
+        figures = {key: round(value, 1) for key, value in taken.items()}
         tell(f"  {name}: {figures}")
         return figures
 
@@ -67,11 +67,11 @@ class Client:
         return (time.perf_counter() - began) * 1000, content
 
 
-def outcomes(section: Section, what: str) -> list[Outcome]:
+def outcomes(section: Section) -> list[Outcome]:
     """Return what came out for each URL of a section, which has a round for each by its name."""
     return [
         Outcome(
-            f"{what} {name}, {section.sizes['sessions']:,.0f} sessions: p95 (p50, processor time)",
+            f"{name}, {section.sizes['sessions']:,.0f} sessions: p95 (p50, processor time)",
             f"{figures['p95_ms']:.0f} ms ({figures['p50_ms']:.0f}, {figures['cpu_ms']:.0f} ms)",
             "-",
             "-",

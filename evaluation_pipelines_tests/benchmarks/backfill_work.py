@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -71,24 +70,6 @@ def land(
                 parts.append(stores.lake.write_part(texts, EVENT_TEXTS_LANDED, day, "landed"))
         commit_parts(stores, parts)
     return {"events": days * sessions * events}
-
-
-def build(first: str, last: str) -> None:
-    """Run the job of the daily tables, and print what came out."""
-    import dagster as dg
-    from dagster._core.storage.tags import (
-        ASSET_PARTITION_RANGE_END_TAG,
-        ASSET_PARTITION_RANGE_START_TAG,
-    )
-
-    from evaluation_pipelines.definitions import defs
-
-    tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-    job = defs().get_repository_def().get_job("build_daily_tables")
-    with dg.DagsterInstance.get() as instance:
-        job.execute_in_process(instance=instance, tags=tags)
-    answer = made(os.environ["EVAL_DATA_DIR"], first, last)
-    sys.stdout.write(f"{json.dumps(answer)}\n")
 
 
 def made(folder: str, first: str, last: str) -> dict[str, float]:
@@ -157,7 +138,7 @@ def _by_session(path: Path) -> dict[tuple[str, str], list[Event]]:
 
 
 def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
-    events = sorted(unsorted, key=lambda each: each["event_time"])
+    events = sorted(unsorted, key=itemgetter("event_time"))
     prompts = ok = total = tokens_in = tokens_out = cached = 0
     cost = active_s = 0.0
     before = events[0]["event_time"]

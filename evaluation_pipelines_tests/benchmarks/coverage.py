@@ -58,7 +58,9 @@ def run(options: Options) -> Section:
     with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
         found: list[Measured] = []
         # The longest first, so that no core waits for another at the end.
-        order = sorted(every, key=lambda each: -each.labels * each.models * sum(each.runs))
+        order = sorted(
+            every, key=lambda scenario: -scenario.labels * scenario.models * sum(scenario.runs)
+        )
         rounds = [
             {scenario.name: pool.submit(measure_one, scenario, number) for scenario in order}
             for number in range(_ROUNDS)

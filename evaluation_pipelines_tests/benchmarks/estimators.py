@@ -49,8 +49,8 @@ def run(options: Options) -> Section:
         and covered.trials
         and covered.value + 2 * covered.error < SMALLEST_COVERAGE
     ]
-    for each in missed:
-        tell(f"  missed: {each}")
+    for scenario in missed:
+        tell(f"  missed: {scenario}")
     given = sum(figure != IGNORING and covered.trials > 0 for figure, _, covered, *_ in found)
     what = "intervals of corrected means, calibration and lift that hold"
     section.outcomes = [Outcome(what, str(given - len(missed)), str(given), "-", "all", not missed)]

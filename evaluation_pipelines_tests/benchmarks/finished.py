@@ -23,7 +23,7 @@ def finished(name: str, options: Options) -> Section | None:
     section = kept.pop("section")
     if kept != _measured_of(options):
         return None
-    outcomes = [Outcome(**each) for each in section.pop("outcomes")]
+    outcomes = [Outcome(**outcome) for outcome in section.pop("outcomes")]
     return Section(**section, outcomes=outcomes)
 
 

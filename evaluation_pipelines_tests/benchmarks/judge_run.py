@@ -1,12 +1,11 @@
-"""A whole judge run against the ideal: from the lake to the ledger, with every reply stored."""
+"""A whole judge run against the ideal: from the lake to the ledger, with every reply stored.
 
-from datetime import UTC, datetime, timedelta
+What the night of a large team takes on this machine follows from it: what there is to do before the
+judge is asked, the processor time of asking, and how long the endpoint needs for its answers.
+"""
+
 from pathlib import Path
 
-from evaluation_pipelines.build import Build
-from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.benchmarks.measure import (
     BenchmarkError,
     Measurement,
@@ -15,33 +14,39 @@ from evaluation_pipelines_tests.benchmarks.measure import (
 )
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.judge_endpoint import open_judge_process
-from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 
 _LATENCY_S = 2.0
 _CONCURRENCY = 32
 _TURNS = 2
 _FEWER = 5
-_DAYS = 14
+_NIGHT = 10_000
+"""Sessions of a large team in a night."""
 
 
 def run(options: Options) -> Section:
-    """A fortnight of a made-up team is judged: a fifth of its sessions, then most others.
+    """A fortnight of a made-up team is judged: first a few of its sessions, then most others.
 
     The ideal is an endpoint that is never idle: sessions * turns * latency / concurrency. It can be
     had where the last calls are as many at a time as all others, so their number is a multiple.
     """
     section = Section()
+    made, rounds = options.sessions * 3 // 2, -(-options.sessions // _CONCURRENCY)
     with data_folder(name="judge") as folder:
-        tell(f"  making up {options.sessions} sessions")
-        _fill(folder, options.sessions)
+        tell(f"  making up {made} sessions")
+        filled = run_function("judge_run_work:fill", folder=str(folder), sessions=made)
         few = _judged(folder, options.sessions // _FEWER)
-        many = _judged(folder, options.sessions * 2 // 3 // _CONCURRENCY * _CONCURRENCY)
+        many = _judged(folder, rounds * _CONCURRENCY)
     section.add("judge run, a fifth", few)
     section.add("judge run, most others", many)
+    section.sizes |= {"judge concurrency": _CONCURRENCY, "sessions": made, **filled.answer}
+    section.outcomes = [*_run(few, many), _night(filled.answer, made, many)]
+    return section
+
+
+def _run(few: Measurement, many: Measurement) -> list[Outcome]:
     sessions = int(many.answer["scored"])
-    ideal_s = sessions * _TURNS * _LATENCY_S / _CONCURRENCY
-    section.sizes |= {"judged sessions": sessions, "judge concurrency": _CONCURRENCY}
-    section.outcomes = [
+    ideal_s = _ideal_s(sessions)
+    return [
         Outcome(
             f"judge run: {sessions} sessions from the lake to the ledger, {_CONCURRENCY} calls at "
             f"a time, {_LATENCY_S:.0f} s an answer; the peer is the ideal",
@@ -60,18 +65,26 @@ def run(options: Options) -> Section:
             many.peak_mb / few.peak_mb <= 1.2,
         ),
     ]
-    return section
 
 
-def _fill(folder: Path, sessions: int) -> None:
-    """Telemetry of the days up to a week ago, ingested and built."""
-    end = (datetime.now(UTC) - timedelta(days=7)).date()
-    extent = Extent(_DAYS, sessions / _DAYS)
-    write_telemetry(folder / "landing" / "team", seed=1, end=end, extent=extent)
-    with open_stores(Settings(data_dir=folder)) as stores:
-        Ingest(stores).run()
-        job = Build(stores)
-        job.run(job.pending_dates())
+def _night(filled: dict[str, float], made: int, many: Measurement) -> Outcome:
+    """Each step extrapolated to a night; the endpoint bounds it if it needs longest."""
+    ingest_s, build_s = (filled[step] * _NIGHT / made for step in ("ingest_s", "build_s"))
+    asking_s = many.cpu_seconds * _NIGHT / many.answer["scored"]
+    own_s, endpoint_s = ingest_s + build_s + asking_s, _ideal_s(_NIGHT)
+    return Outcome(
+        f"a night of {_NIGHT:,} sessions, extrapolated: all that this machine does, against what "
+        "the endpoint takes for its answers",
+        f"{own_s:.0f} s (ingest {ingest_s:.0f}, build {build_s:.0f}, judge run {asking_s:.0f})",
+        f"{endpoint_s:.0f} s",
+        f"{endpoint_s / own_s:.1f}x",
+        "known",
+        None,
+    )
+
+
+def _ideal_s(sessions: int) -> float:
+    return sessions * _TURNS * _LATENCY_S / _CONCURRENCY
 
 
 def _judged(folder: Path, max_sessions: int) -> Measurement:

@@ -15,20 +15,18 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 _PROGRAM = str(Path(sys.executable).with_name("evaluation-pipelines"))
 _SHARDS = 16
-_DATES = (
-    ("100,000 sessions of 19 events", 100_000, 19, None, 600),
-    ("one session of 1 000 000 events", 1, 1_000_000, None, 1000),
-    ("the same with unlike parameters", 1, 1_000_000, "unlike", 1000),
-    ("the same with parameters that are alike", 1, 1_000_000, "alike", 1000),
-)
-"""What a date has: sessions, the events of each, the parameters of its tool calls, and the most MB
-that its build may take."""
 
 
-def run(_options: Options) -> Section:
+def run(options: Options) -> Section:
     """Each once: the peak hardly differs from run to run."""
     section = Section(sizes={"shards": _SHARDS})
-    for what, sessions, events, parameters, most_mb in _DATES:
+    many, long = 100 * options.sessions_a_day, 1000 * options.sessions_a_day
+    # Sessions, the events of each, the parameters of its tool calls, the most MB of a build.
+    for what, sessions, events, parameters, most_mb in (
+        (f"{many:,} sessions of 19 events", many, 19, None, 600),
+        (f"one session of {long:,} events with unlike parameters", 1, long, "unlike", 1000),
+        (f"one session of {long:,} events with parameters alike", 1, long, "alike", 1000),
+    ):
         with data_folder(name="large-date") as folder:
             measured = _build(folder, sessions, events, parameters)
         section.add(what, measured)

@@ -1,5 +1,6 @@
 """Starts: the code location against ``import dagster``, commands against what they import."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _COMMANDS = {
     "--version": ("typer, rich", 3.0),
     "sessions": ("typer, rich, polars, duckdb", 1.6),
     "status": ("typer, rich, polars, duckdb", 1.6),
+    "show": ("typer, rich, polars, duckdb", 1.6),
 }
 
 
@@ -50,9 +52,12 @@ def commands(options: Options) -> Section:
     with data_folder(name="start") as folder:
         on_demo = [("EVAL_DATA_DIR", str(folder))]
         run_command(_PROGRAM, "demo", environment=on_demo)
+        listed = run_command(_PROGRAM, "sessions", "--format", "json", environment=on_demo)
+        shown = {"show": [json.loads(listed.answer)["items"][0]["session_id"]]}
         for _ in range(options.rounds):
             for command, (libraries, _limit) in _COMMANDS.items():
-                section.add(command, run_command(_PROGRAM, command, environment=on_demo))
+                whole = (_PROGRAM, command, *shown.get(command, ()))
+                section.add(command, run_command(*whole, environment=on_demo))
                 imports = f"import {libraries}"
                 section.add(imports, run_command(sys.executable, "-c", imports))
     for command, (libraries, limit) in _COMMANDS.items():

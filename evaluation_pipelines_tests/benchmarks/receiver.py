@@ -22,20 +22,20 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Sect
 _SAMPLE = Path(__file__).parents[2] / "evaluation_pipelines/demo/samples/claude_code/logs.jsonl"
 _CONNECTIONS = (1, 16, 200)
 _REQUESTS = 2000
-OURS = "receiver"
+OURS, CURRENT = "receiver", "serve"
 _PARSE, _READ, _ROTEL = "parses and syncs", "only reads", "rotel-agent"
 
 
 def run(options: Options) -> Section:
-    """All contestants in turn, each with every number of connections."""
+    """All in turn, each with every number of connections; once those that store nothing."""
     section = Section()
     bodies = _SAMPLE.read_bytes().splitlines()
     section.sizes = {
         "requests": _REQUESTS,
         "bytes_per_request": sum(map(len, bodies)) / len(bodies),
     }
-    for _ in range(options.rounds):
-        for name in _contestants():
+    for number in range(options.rounds):
+        for name in _contestants()[: None if number == 0 else 2]:
             with data_folder(name="receiver") as folder, server(name, folder) as (port, process):
                 _measure(section, name, port, process, bodies)
     section.outcomes = [_outcome(section, number) for number in _CONNECTIONS]
@@ -94,9 +94,10 @@ def server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[byt
 
 
 def _command(name: str, port: int, folder: Path) -> list[str]:
-    if name == OURS:
+    if name in {OURS, CURRENT}:
         program = Path(sys.executable).parent / "evaluation-pipelines"
-        return [str(program), "serve", "--port", str(port), "--no-build"]
+        only_answers = ["--no-build"] if name == OURS else []
+        return [str(program), "serve", "--port", str(port), *only_answers]
     if name == _ROTEL:
         spec = find_spec("rotel")
         assert spec is not None
@@ -124,7 +125,7 @@ def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 def _median(section: Section, name: str, connections: int, figure: str) -> float:
-    return median(each[figure] for each in section.rounds[f"{name}, {connections}"])
+    return median(figures[figure] for figures in section.rounds[f"{name}, {connections}"])
 
 
 def _outcome(section: Section, connections: int) -> Outcome:

@@ -48,7 +48,7 @@ def refresh_and_query(signals: int, identities: int) -> dict[str, Any]:
         clickhouse.run(_SIGNALS, signals=signals, identities=identities)
         # In turn: on a busy machine one of them would else have the quieter minute.
         pairs = [(_seconds(clickhouse, _PLAIN), _refresh_seconds(store)) for _ in range(_REPEATS)]
-        plain, refresh = (min(each) for each in zip(*pairs, strict=True))
+        plain, refresh = (min(seconds) for seconds in zip(*pairs, strict=True))
         if store.scores().height != identities:
             raise AssertionError(f"{store.scores().height} identities have a score")
     return {"plain": plain, "refresh": refresh}

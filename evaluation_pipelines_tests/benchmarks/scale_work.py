@@ -38,7 +38,7 @@ def fill(folder: str, engine: str, cores: int, shards: int) -> dict[str, object]
         with _measured(steps, "build"):
             job = Build(stores)
             built = job.run(job.pending_dates())
-        assert all(isinstance(each, DateBuilt) for each in built), built
+        assert all(isinstance(result, DateBuilt) for result in built), built
         rows = stores.lake.select(AGENT_SESSIONS).sort(AGENT_SESSIONS.key)
         scores = stores.lake.select(SESSION_PERFORMANCE).sort(SESSION_PERFORMANCE.key)
         lake = sum(part.size_bytes for part in Manifest(stores.ledger).all_tables())

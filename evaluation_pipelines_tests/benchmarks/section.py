@@ -22,7 +22,7 @@ class Options:
     size_mb: int
     rounds: int
     threads: int
-    sessions: int = 480
+    sessions: int = 1000
     days: int = 90
     sessions_a_day: int = 1000
     histories: str = ""
@@ -58,15 +58,15 @@ class Section:
 
     def best(self, name: str, figure: str = "seconds") -> float:
         """The smallest of all rounds."""
-        return min(each[figure] for each in self.rounds[name])
+        return min(figures[figure] for figures in self.rounds[name])
 
     def median(self, name: str, figure: str = "seconds") -> float:
         """The median of all rounds."""
-        return median(each[figure] for each in self.rounds[name])
+        return median(figures[figure] for figures in self.rounds[name])
 
     def worst(self, name: str, figure: str) -> float:
         """The largest of all rounds."""
-        return max(each[figure] for each in self.rounds[name])
+        return max(figures[figure] for figures in self.rounds[name])
 
 
 @contextmanager

@@ -1,5 +1,6 @@
-"""Reputation over HTTP, while no other process uses the embedded ClickHouse and while one does.
+"""Reputation over HTTP, and how soon the service shows a line that was appended in landing.
 
+Reputation is asked while no other process uses the embedded ClickHouse and while one does.
 One client asks one thing after the other on one connection, as an agent does before it goes on.
 Wall times include this client; processor time is that of the service alone.
 """
@@ -14,13 +15,16 @@ from http.client import HTTPConnection
 from pathlib import Path
 from statistics import quantiles
 
+from evaluation_pipelines_tests.benchmarks.answers import Client
 from evaluation_pipelines_tests.benchmarks.measure import run_function, tell
-from evaluation_pipelines_tests.benchmarks.receiver import OURS, server
+from evaluation_pipelines_tests.benchmarks.receiver import CURRENT, OURS, server
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
+from evaluation_pipelines_tests.world import session
 
 _AGENTS, _EVALUATIONS = 100, 500
-_REQUESTS = 300
+_REQUESTS = 100
 _LIMIT_MS = 50
+_LINES, _LINE_LIMIT_S = 4, 10
 _ROUTES = ("POST /v1/evaluate", "GET /v1/reputation")
 
 
@@ -36,8 +40,35 @@ def run(_options: Options) -> Section:
             _ask(section, "alone", *running)
             with _other_process(folder):
                 _ask(section, "in use", *running)
-    section.outcomes = [_outcome(section, route) for route in _ROUTES]
+    section.outcomes = [*(_outcome(section, route) for route in _ROUTES), _line(section)]
     return section
+
+
+def _line(section: Section) -> Outcome:
+    """Append a line, wait until the API has its session; the first also waits for the start."""
+    with data_folder(name="line") as folder, server(CURRENT, folder) as (port, process):
+        client = Client(port, process.pid, {})
+        for number in range(_LINES):
+            name, began = f"live-{number}", time.perf_counter()
+            with (folder / "landing" / "live.jsonl").open("ab") as landing:
+                landing.write(session(name, number))
+            while name.encode() not in client.get("/api/v1/sessions"):
+                if time.perf_counter() - began > 120:
+                    raise AssertionError(f"{name} is not shown")
+                time.sleep(0.1)
+            taken = {"seconds": round(time.perf_counter() - began, 2)}
+            section.rounds.setdefault("line to API", []).append(taken)
+            tell(f"  line to API: {taken}")
+        client.close()
+    slowest = max(figures["seconds"] for figures in section.rounds["line to API"][1:])
+    return Outcome(
+        f"a line in landing -> its session in the API of `serve`, slowest of {_LINES - 1}",
+        f"{slowest:.1f} s",
+        "-",
+        "-",
+        f"<= {_LINE_LIMIT_S} s",
+        slowest <= _LINE_LIMIT_S,
+    )
 
 
 def _ask(section: Section, name: str, port: int, process: "subprocess.Popen[bytes]") -> None:

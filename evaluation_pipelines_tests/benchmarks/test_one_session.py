@@ -14,4 +14,4 @@ def test_the_program_and_its_peer_agree_on_the_newest_session(
 ) -> None:
     monkeypatch.setenv("EVAL_BENCH_DIR", str(tmp_path))
     section = one_session.run(Options(size_mb=4, rounds=1, threads=1))
-    assert [len(each) for each in section.rounds.values()] == [1, 1]
+    assert [len(figures) for figures in section.rounds.values()] == [1, 1]

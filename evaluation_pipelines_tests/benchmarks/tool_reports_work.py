@@ -48,14 +48,14 @@ def report_with_loop(sessions: int, calls: int, edits: int) -> dict[str, Any]:
     rows = _rows(sessions, calls, edits).to_dicts()
     by_session = [list(group) for _, group in groupby(rows, key=lambda row: row["session_no"])]
     began = perf_counter()
-    found = [reference.report(each, _changes) for each in by_session]
+    found = [reference.report(calls, _changes) for calls in by_session]
     seconds = perf_counter() - began
     return {
         "seconds": seconds,
-        "repeats": sum(len(each["repeats"]) for each in found),
-        "corrections": sum(len(each["corrections"]) for each in found),
-        "loops": sum(len(each["loops"]) for each in found),
-        "score": round(sum(each["effectiveness_score"] for each in found), 6),
+        "repeats": sum(len(report["repeats"]) for report in found),
+        "corrections": sum(len(report["corrections"]) for report in found),
+        "loops": sum(len(report["loops"]) for report in found),
+        "score": round(sum(report["effectiveness_score"] for report in found), 6),
     }
 
 
@@ -82,7 +82,9 @@ def prompts_with_rapidfuzz(calls: int) -> dict[str, Any]:
     repeated = 0
     for later, words in enumerate(prompts):
         before = prompts[max(0, later - LOOK_BACK) : later]
-        repeated += any(Indel.normalized_similarity(words, each) >= SIMILAR for each in before)
+        repeated += any(
+            Indel.normalized_similarity(words, earlier) >= SIMILAR for earlier in before
+        )
     return {"seconds": perf_counter() - began, "repeats": repeated}
 
 

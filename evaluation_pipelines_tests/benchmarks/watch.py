@@ -37,10 +37,10 @@ def run(options: Options) -> Section:
             found.append(watched)
             tell("  " + "  ".join(cells(watched)))
             write(found)
-    noisy = [each for each in found if each.is_noisy() and each.kind.is_promised]
+    noisy = [row for row in found if row.is_noisy() and row.kind.is_promised]
     for watched in noisy:
         tell(f"  missed: {watched.kind.name}: {watched.false.value:.1%} false alerts")
-    promised = sum(each.kind.is_promised for each in found if not each.kind.has_drop)
+    promised = sum(row.kind.is_promised for row in found if not row.kind.has_drop)
     section.outcomes = [
         Outcome(
             "kinds of quiet quarters with at most 5 % false alerts",
@@ -51,10 +51,10 @@ def run(options: Options) -> Section:
             not noisy,
         ),
         *(
-            Outcome(f"{_MUST_HOLD}: found in 28 nights", f"{each.found.value:.0%}", "-", "-",
-                    ">= 80 %", each.found.value >= 0.8)
-            for each in found
-            if each.kind.name == _MUST_HOLD
+            Outcome(f"{_MUST_HOLD}: found in 28 nights", f"{row.found.value:.0%}", "-", "-",
+                    ">= 80 %", row.found.value >= 0.8)
+            for row in found
+            if row.kind.name == _MUST_HOLD
         ),
     ]  # fmt: skip
     return section

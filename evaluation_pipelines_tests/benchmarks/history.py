@@ -1,4 +1,4 @@
-"""What stays the same while telemetry grows: memory, the cost of a new megabyte, an idle tick."""
+"""What stays the same while telemetry grows: the cost of a new megabyte, an idle tick."""
 
 import os
 import shutil
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from evaluation_pipelines_tests.benchmarks.measure import run_function
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
-from evaluation_pipelines_tests.benchmarks.speed import ingest_once
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END, cache_folder, write_files
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent
 from evaluation_pipelines_tests.world import session
@@ -18,26 +17,7 @@ _TICKS = 20
 _FILES = 10_000
 
 
-def memory(options: Options) -> Section:
-    """Peak memory of an ingest of a file and of one ten times its size."""
-    section, names = Section(), ("a tenth of the file", "the whole file")
-    for name, size_mb in zip(names, (options.size_mb // 10, options.size_mb), strict=True):
-        section.add(name, ingest_once(size_mb))
-    small, large = (section.worst(name, "peak_mb") for name in names)
-    section.outcomes = [
-        Outcome(
-            f"ingest, peak memory: {options.size_mb} MB against {options.size_mb // 10} MB",
-            f"{large:.0f} MB",
-            f"{small:.0f} MB",
-            f"{large / small:.2f}x",
-            "<= 400 MB",
-            large <= 400,
-        )
-    ]
-    return section
-
-
-def history(options: Options) -> Section:
+def run(options: Options) -> Section:
     """Ingest of one new megabyte on top of one day and of a hundred days; an idle tick."""
     section, new, names = Section(), _new_files(options.rounds + 2), ("1 day", f"{_DAYS} days")
     with data_folder() as little, data_folder(name="run-long") as much:
