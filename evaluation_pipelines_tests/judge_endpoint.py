@@ -23,10 +23,83 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines_tests.judge_batches import BatchRoutes
-from evaluation_pipelines_tests.judge_journal import Received, append_event
 from evaluation_pipelines_tests.judge_scripts import AnswerDelivery, Scripted, good_reply, turn_of
-from evaluation_pipelines_tests.judge_tokens import TokenCounter
 from evaluation_pipelines_tests.judge_wire import WireRequest, read_request, send
+
+_CHARACTERS_PER_TOKEN = 4
+_BLOCK_TOKENS = 128
+_SMALLEST_TOKENS = 1024
+
+
+@dataclass(slots=True)
+class Received:
+    """A received request and its answer.
+
+    Attributes:
+        turn: ``score``, ``reminder`` or ``missing-tools``.
+        headers: Headers with lowercase names.
+        body: The decoded JSON; ``None`` if the endpoint does not keep bodies.
+        raw: The body as bytes.
+        session: Hash of the first message of the user, which all turns of a session share.
+        prompt: Hash of all messages.
+        status: HTTP status of the answer.
+        reply: Text of the reply; ``None`` if the answer is not a completion.
+        answered: True if a complete answer was sent or is about to be sent.
+    """
+
+    turn: str
+    headers: dict[str, str]
+    body: Any
+    raw: bytes
+    session: str
+    prompt: str
+    status: int = 200
+    reply: str | None = None
+    answered: bool = False
+
+
+def append_event(path: Path, event: str, received: Received) -> None:
+    """Append a line to a journal file; ``event`` is ``asked``, ``answered`` or ``spoiled``."""
+    row = {
+        "event": event,
+        "turn": received.turn,
+        "session": received.session,
+        "prompt": received.prompt,
+        "status": received.status,
+    }
+    with path.open("a") as handle:
+        handle.write(json.dumps(row) + "\n")
+
+
+class TokenCounter:
+    """Counter with 4 characters per token and a cache of prompt prefixes."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def usage(self, messages: list[dict[str, Any]], text: str) -> dict[str, Any]:
+        """Return the ``usage`` of a completion; prefixes of earlier prompts count as cached."""
+        prompt = "".join(message["content"] for message in messages)
+        prompt_tokens, reply_tokens = (
+            len(content) // _CHARACTERS_PER_TOKEN or int(bool(content))
+            for content in (prompt, text)
+        )
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": reply_tokens,
+            "total_tokens": prompt_tokens + reply_tokens,
+            "prompt_tokens_details": {"cached_tokens": self._cached(prompt)},
+        }
+
+    def _cached(self, prompt: str) -> int:
+        """Return the tokens of known leading blocks; 0 below the smallest cacheable size."""
+        characters, chain, cached, known = _BLOCK_TOKENS * _CHARACTERS_PER_TOKEN, 0, 0, True
+        for start in range(0, len(prompt) - characters + 1, characters):
+            chain = hash((chain, prompt[start : start + characters]))
+            known = known and chain in self._known
+            cached += _BLOCK_TOKENS * known
+            self._known.add(chain)
+        return cached if cached >= _SMALLEST_TOKENS else 0
 
 
 @dataclass(slots=True)

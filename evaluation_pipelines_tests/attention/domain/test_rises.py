@@ -64,6 +64,7 @@ def test_a_rise_of_the_cost_counts_from_a_quarter_on_and_unknown_costs_not() -> 
     assert rises(sessions(*people(3, [1.3, 1.3] * 5, "cost_usd"), *before), TODAY) == []
 
 
+@pytest.mark.slow
 def test_without_a_change_at_most_one_quarter_in_twenty_has_a_false_alarm() -> None:
     """Failing depends on the day of a person, and costs are skewed: 600 weeks without a change."""
     random = np.random.default_rng(7)

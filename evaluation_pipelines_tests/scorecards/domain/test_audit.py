@@ -137,9 +137,9 @@ def test_units_are_drawn_where_their_stretches_contain_the_points() -> None:
 def test_every_session_is_drawn_as_often_as_its_probability_says() -> None:
     counts: Counter[str] = Counter()
     chances: dict[str, float] = {}
+    every = pl.concat([evaluations(32, model="a"), evaluations(8, model="b")])
     for number in range(400):
         day = DAY + timedelta(days=number)
-        every = pl.concat([evaluations(32, model="a"), evaluations(8, model="b")])
         found = drawn(every.with_columns(session_date=day), day, a=0)
         counts.update(found["session_key"])
         chances |= dict(found.select("session_key", "inclusion_probability").rows())
