@@ -28,6 +28,9 @@ from starlette.types import Message, Receive
 
 from evaluation_pipelines.service.errors import ServiceError
 
+SECONDS_TO_STOP = 3
+"""Seconds in which requests are still answered after the signal to stop."""
+
 _LOCAL_NAME = "localhost"
 _MAX_ADDRESS_CHARACTERS = 64
 _CACHED = 1024

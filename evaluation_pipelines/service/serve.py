@@ -10,6 +10,7 @@ request arrives is read on: a client that writes would get an error, and never s
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
-from evaluation_pipelines.service.limits import Connections, is_loopback
+from evaluation_pipelines.service.limits import SECONDS_TO_STOP, Connections, is_loopback
 from evaluation_pipelines.service.live import Keeper, Live, is_for_one_person
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import read_own_prices
@@ -291,7 +292,6 @@ class _AnswerTransport(asyncio.Transport):
 
 
 _BACKLOG = 2048
-_SECONDS_TO_STOP = 20
 _IDLE_SECONDS = 75
 
 
@@ -368,7 +368,7 @@ def serve(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=_SECONDS_TO_STOP,
+        timeout_graceful_shutdown=SECONDS_TO_STOP,
     )
     try:
         _Server(config, app.state.live).run(sockets)
@@ -391,8 +391,12 @@ class _Server(uvicorn.Server):
 
 
 def _end(*_: object) -> NoReturn:
-    """End the process in good order: the server raises the signal again when it has stopped."""
-    raise SystemExit(0)
+    """End the process: the server raises the signal again when it has stopped.
+
+    At once: a thread may still compute a page, for half a minute.
+    """
+    logging.shutdown()
+    os._exit(0)
 
 
 def check_address(host: str, keys: KeyRing) -> None:

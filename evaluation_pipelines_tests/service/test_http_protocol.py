@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -197,3 +199,14 @@ def test_requests_after_the_first_are_limited_too() -> None:
     assert b"retry-after: 5\r\n" in wire.pieces[0]
     assert b'{"error":{"code":"overloaded",' in wire.pieces[0]
     assert seconds < 0.05
+
+
+def test_the_end_waits_for_no_thread_that_still_computes() -> None:
+    program = (
+        "import time\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from evaluation_pipelines.service import serve\n"
+        "ThreadPoolExecutor(1).submit(time.sleep, 600)\n"
+        "serve._end()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

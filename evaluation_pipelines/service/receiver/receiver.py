@@ -26,7 +26,7 @@ from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_with, peer_of
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.limits import holder_network
+from evaluation_pipelines.service.limits import SECONDS_TO_STOP, holder_network
 from evaluation_pipelines.service.receiver.requests import (
     Checked,
     InFlight,
@@ -203,8 +203,6 @@ _FORMATS = {JSON: (check_json, "jsonl"), PROTOBUF: (check_protobuf, "pb")}
 _IN_THREAD_BYTES = 128 * 1024
 """Size from which a request is checked in a thread, so that others are not kept waiting."""
 
-_GRPC_SECONDS_TO_STOP = 20
-
 _may_ingest = caller_with(Role.INGEST)
 
 
@@ -244,7 +242,7 @@ class Receiver:
         try:
             yield
         finally:
-            await server.stop(_GRPC_SECONDS_TO_STOP)
+            await server.stop(SECONDS_TO_STOP)
 
     def close(self) -> None:
         """Close the files that were written."""
