@@ -167,11 +167,9 @@ class Expire:
             except NotForgottenError as error:
                 result.busy.append(str(error))
                 return
-            parts = Manifest(self.stores.ledger).all_tables()
+            parts = Manifest(self.stores.ledger).of_date(day)
             left = [
-                (part, self._left(part, kind))
-                for part in parts
-                if part.session_date == day and _goes(part.table_name, kind)
+                (part, self._left(part, kind)) for part in parts if _goes(part.table_name, kind)
             ]
             now = self.clock()
 

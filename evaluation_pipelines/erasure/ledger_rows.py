@@ -154,13 +154,24 @@ def _change(
     values: Callable[..., Any] | None = None,
 ) -> int:
     """Delete the rows whose columns are of what was forgotten, or give them other values."""
-    named, number = [table.c[name] for name in columns], 0
-    for row in connection.execute(sa.select(*named).distinct()).all():
-        if is_gone(*row):
-            change = sa.delete(table) if values is None else sa.update(table).values(values(*row))
-            is_row = (column.is_not_distinct_from(row[n]) for n, column in enumerate(named))
-            number += connection.execute(change.where(*is_row)).rowcount
-    return number
+    named, keys = [table.c[name] for name in columns], list(table.primary_key)
+    distinct = connection.execute(sa.select(*named).distinct())
+    gone = {tuple(row) for row in distinct if is_gone(*row)}
+    if not gone:
+        return 0
+    rows = connection.execute(sa.select(*named, *keys)).all()
+    found = [
+        {f"key_{key.name}": value for key, value in zip(keys, row[len(named) :], strict=True)}
+        | ({} if values is None else values(*row[: len(named)]))
+        for row in rows
+        if tuple(row[: len(named)]) in gone
+    ]
+    change = sa.delete(table) if values is None else sa.update(table)
+    # By key: any other column would be looked for in the whole table, once for each row.
+    connection.execute(
+        change.where(*(key == sa.bindparam(f"key_{key.name}") for key in keys)), found
+    )
+    return len(found)
 
 
 def _without(definition: str, forgotten: Forgotten) -> dict[str, str] | None:

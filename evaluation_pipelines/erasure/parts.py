@@ -2,9 +2,10 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from datetime import date, timedelta
+from functools import cache, partial
 from io import BytesIO
 
 import polars as pl
@@ -46,20 +47,24 @@ def erase_parts(context: ErasureContext) -> None:
         LakeError: A part cannot be read or written.
         LedgerError: The ledger cannot be used.
     """
-    found = [part for part in _parts(context.stores) if _has_traces(context, part)]
-    days = {part.session_date for part in found}
-    for day in sorted(days, key=lambda each: each or date.min):
-        while not _is_erased(context, day):  # parts that were merged meanwhile are looked at again
+    has_traces = cache(partial(_has_traces, context))  # a part never changes
+    current = Manifest(context.stores.ledger).all_tables()
+    days = {part.session_date for part in _of_sessions(context, current) if has_traces(part)}
+    for day in sorted(days, key=lambda day: day or date.min):
+        # Parts that were merged meanwhile are looked at again.
+        while not _is_erased(context, day, has_traces):
             pass
 
 
-def _is_erased(context: ErasureContext, day: date | None) -> bool:
+def _is_erased(
+    context: ErasureContext, day: date | None, has_traces: Callable[[Part], bool]
+) -> bool:
     """Return True if nothing is left in a partition; else take out what there is."""
     stores = context.stores
     with ExitStack() as locks:
         hold = context.hold if day is None else lock_date(stores, day, locks)
-        of_day = [part for part in _parts(stores) if part.session_date == day]
-        found = [part for part in of_day if _has_traces(context, part)]
+        of_day = _of_sessions(context, Manifest(stores.ledger).of_date(day))
+        found = [part for part in of_day if has_traces(part)]
         left = ((part, _without_traces(context, part)) for part in found)
 
         def count(connection: sa.Connection, changes: Sequence[Change]) -> None:
@@ -88,13 +93,13 @@ _TABLES = {
 """Tables with rows of sessions or lines; tables over many sessions are made again."""
 
 
-def _parts(stores: Stores) -> list[Part]:
+def _of_sessions(context: ErasureContext, parts: Iterable[Part]) -> list[Part]:
     """Return the parts with rows of sessions, and those of the quarantine that still exist."""
+    exists = context.stores.lake.store.exists
     return [
-        table
-        for table in Manifest(stores.ledger).all_tables()
-        if table.table_name in _TABLES
-        and (table.table_name != QUARANTINE.name or stores.lake.store.exists(table.path))
+        part
+        for part in parts
+        if part.table_name in _TABLES and (part.table_name != QUARANTINE.name or exists(part.path))
     ]
 
 

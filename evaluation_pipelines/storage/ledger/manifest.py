@@ -151,6 +151,10 @@ class Manifest:
         """Return the current parts of all tables, as of one moment."""
         return self._select(_IS_CURRENT)
 
+    def of_date(self, day: date | None) -> list[Part]:
+        """Return the current parts of all tables in a partition."""
+        return self._select(_IS_CURRENT, _PART.session_date.is_not_distinct_from(day))
+
     def version(self) -> Version:
         """Return number, sum and largest of the ids of all current parts.
 

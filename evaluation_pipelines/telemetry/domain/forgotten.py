@@ -25,6 +25,7 @@ Kind: TypeAlias = Literal["session", "session_id", "id", "organization"]
 _WORDS = re.compile(r"""[\s"'\\,<>()\[\]{}|=]+""")
 _OF_PEOPLE = ("user_email", "user_id", "account_id", "host_user")
 _SESSION = ("organization_id", "session_id")
+_WORDS_KEPT = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Forgotten:
     key: bytes = b""
     hashes: Mapping[str, datetime | None] = field(default_factory=dict)
     version: int = 0
+    _words: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __bool__(self) -> bool:
         """Return True if anything was forgotten."""
@@ -74,6 +76,17 @@ class Forgotten:
         """Return True if an organization was forgotten, and not after ``time``."""
         return value is not None and self._holds(self.hash_of("organization", value), time)
 
+    def has_word(self, word: str) -> bool:
+        """Return True if a word is a forgotten id, organization or session id."""
+        known = self._words.get(word)
+        if known is None:
+            if len(self._words) == _WORDS_KEPT:
+                self._words.clear()
+            is_session = self.hash_of("session_id", word) in self.hashes
+            known = is_session or self.has_id(word) or self.has_organization(word)
+            self._words[word] = known  # most words come again
+        return known
+
     def is_named_in(self, text: str) -> bool:
         """Return True if a text is, or has as a word, what was forgotten."""
         return self.has_organization(text) or self.has_id(text) or names_forgotten(text, self)
@@ -97,12 +110,7 @@ def names_forgotten(text: str, forgotten: Forgotten) -> bool:
     """
     words = {word.strip(".,:;") for word in _WORDS.split(text)}
     sessions = {word.rpartition("#")[0] for word in words if "#" in word}
-    return any(
-        forgotten.has_id(word)
-        or forgotten.has_organization(word)
-        or forgotten.hash_of("session_id", word) in forgotten.hashes
-        for word in (words | sessions) - {""}
-    )
+    return any(map(forgotten.has_word, (words | sessions) - {""}))
 
 
 def is_of_forgotten_session(rows: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
