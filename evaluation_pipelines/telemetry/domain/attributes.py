@@ -77,10 +77,12 @@ OFFERED_TOOLS = "gen_ai.tool.definitions"
 
 
 def plain_attributes(pairs: Iterable[KeyValue]) -> list[Any]:
-    """Return the Python values of attributes, with a fast path for strings, nine values of ten."""
+    """Return the Python values of attributes, with a fast path for strings and numbers."""
     return [
         string
         if (value := pair.value) is not None and (string := value.string_value) is not None
+        else number
+        if value is not None and type(number := value.int_value) is int
         else plain_attribute(value)
         for pair in pairs
     ]

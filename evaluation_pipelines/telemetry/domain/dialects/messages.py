@@ -163,9 +163,11 @@ def _messages(value: Any, level: int) -> Iterator[Message]:
 
 def _message(value: dict[str, Any]) -> Message | None:
     """Return an object as a message, or None."""
-    data = value.get("kwargs") or value.get("data")
-    inner = data if isinstance(data, dict) and ("content" in data) else value
-    name = value.get("role") or inner.get("role") or inner.get("type") or value.get("type")
+    inner, name = value, value.get("role")
+    if not name:
+        data = value.get("kwargs") or value.get("data")
+        inner = data if isinstance(data, dict) and "content" in data else value
+        name = inner.get("role") or inner.get("type") or value.get("type")
     if name == "constructor" or inner.get("type") == "constructor":
         path = value.get("id")
         name = path[-1] if isinstance(path, list) and path else None

@@ -76,6 +76,8 @@ class SpanView:
     @property
     def succeeded(self) -> bool | None:
         """Outcome of a tool by status and error, None if it was cancelled or refused."""
+        if not (self.has_failed or self.events or "error.type" in self.attributes):
+            return True
         kind = self.error_type
         error = f"{kind} {self.error}".lower()
         if kind == "denied" or any(word in error for word in _CANCELLED):
@@ -103,23 +105,21 @@ class SpanView:
             role: Whose message a plain text is.
         """
         for place in places:
-            found = self._messages(place, role)
+            value = self.attributes.get(place)
+            found = self._spread(place, role) if value is None else newest_first(value, role)
             if (last := next(found, None)) is not None:
                 yield last
                 yield from found
                 return
 
-    def _messages(self, place: str, role: str) -> Iterator[Message]:
-        if place.startswith("@"):
-            yield from self._sent_as_events(place[1:].split())
-        elif place.endswith("."):
-            yield from flat_message(self.attributes, place)
-        else:
-            value = self.attributes.get(place)
-            if value is None and self.events:
-                value = self.event(_DETAILS).get(place)
-            if value is not None:
-                yield from newest_first(value, role)
+    def _spread(self, place: str, role: str) -> Iterator[Message]:
+        """Return messages in several attributes, or in span events."""
+        if place.endswith("."):
+            return flat_message(self.attributes, place)
+        if place.startswith("@") and self.events:
+            return self._sent_as_events(place[1:].split())
+        value = self.event(_DETAILS).get(place) if self.events else None
+        return iter(()) if value is None else newest_first(value, role)
 
     def _sent_as_events(self, names: list[str]) -> Iterator[Message]:
         for name, sent in reversed(self.events):

@@ -305,7 +305,8 @@ def _rows(source: SpanSource, view: SpanView, role: str, ms: float | None) -> It
     elif role == TOOL:
         yield TOOL, "tool_result", ms, *_tool(source, view)
     elif role == EXECUTION:
-        yield EXECUTION, "other", ms, *_error(view), source.succeeded(view)
+        success = source.succeeded(view)
+        yield EXECUTION, "other", ms, *((None, None) if success else _error(view)), success
     elif role == APPROVAL:
         yield APPROVAL, "other", ms, text(view.attributes.get("decision"))
     else:
