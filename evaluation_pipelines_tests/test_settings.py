@@ -75,7 +75,6 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
         ("EVAL_QUARANTINE_MAX_SHARE", "1.5", "less than or equal to 1"),
         ("EVAL_QUARANTINE_MAX_SHARE", "nan", "less than or equal to 1"),
         ("EVAL_COMPACT_PARTS", "1", "greater than or equal to 2"),
-        ("EVAL_FUTURE_TOLERANCE_MINUTES", "-1", "greater than or equal to 0"),
         ("EVAL_SESSION_IDLE_MINUTES", "half", "valid integer"),
         ("EVAL_JUDGE_MAX_COST_USD", "nan", "finite number"),
         ("EVAL_JUDGE_MAX_COST_USD", "-1", "greater than or equal to 0"),

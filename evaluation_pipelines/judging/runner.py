@@ -65,15 +65,12 @@ class Runner:
     triggered_by: str
     progress: Progress
     files: BatchFiles | None = None
-    blame: Blame = field(init=False)
+    blame: Blame = field(default_factory=Blame)
     _refusals: int = 0
     _lost: LockLostError | None = None
     _requests: set[str] = field(default_factory=set)
     _stop_kind: str = "run_stopped"
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        self.blame = Blame(self.context.settings.judge_breaker_failures)
 
     async def judge(
         self,

@@ -40,6 +40,11 @@ REMOVED = {
     "EVAL_LEASE_SECONDS": "set EVAL_LOCK_TIMEOUT_SECONDS instead",
     "EVAL_JUDGE_LEASE_SECONDS": "one judge works at a time, and its death is noticed at once",
     "EVAL_JUDGE_ORDERS_MISSING_TOOLS": "missing tools are counted, no model is asked for an order",
+    "EVAL_JUDGE_BATCH_POLL_SECONDS": "a batch is polled every 5 minutes",
+    "EVAL_JUDGE_BREAKER_FAILURES": "five calls in a row may fail",
+    "EVAL_FUTURE_TOLERANCE_MINUTES": "an event may be 5 minutes in the future",
+    "EVAL_RECEIVE_BODY_SECONDS": "a request must arrive within 30 seconds",
+    "EVAL_RECEIVE_FILE_BYTES": "files of received telemetry have up to 64 MiB",
 }
 """Removed setting -> what to do."""
 

@@ -315,11 +315,6 @@ class TelemetrySettings(SettingsSection):
         default_factory=lambda known: known["data_dir"] / "prices.yaml",
         description="your own model prices, see docs/telemetry.md, for telemetry read from then on",
     )
-    future_tolerance_minutes: int = Field(
-        default=5,
-        ge=0,
-        description="how far in the future an event may be",
-    )
     quarantine_max_share: float = Field(
         default=0.01,
         ge=0,

@@ -125,15 +125,6 @@ class JudgeEndpointSettings(SettingsSection):
         description="`batch` sends due sessions to the endpoint's Batch API, which answers "
         "within a day. Requests for one session stay direct",
     )
-    judge_batch_poll_seconds: int = Field(
-        default=300, gt=0, description="seconds between two polls of the same batch"
-    )
-    judge_breaker_failures: int = Field(
-        default=5,
-        gt=0,
-        description="calls in a row that may fail before the endpoint counts as down and a run "
-        "stops",
-    )
 
     @property
     def judge_endpoint(self) -> JudgeEndpoint | None:

@@ -91,17 +91,6 @@ class ServiceSettings(SettingsSection):
         description="memory for requests being received. Each key (or address, without keys) may "
         "use a quarter of it",
     )
-    receive_body_seconds: float = Field(
-        default=30,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds within which a request must have arrived",
-    )
-    receive_file_bytes: ByteSize = Field(
-        default=ByteSize(64 * _MIB),
-        gt=0,
-        description="size from which a file of received telemetry is followed by a new one",
-    )
     mcp_key: SecretStr | None = Field(
         default=None,
         description="key (`keys create`) whose rights `evaluation-pipelines mcp` has. Needed once "

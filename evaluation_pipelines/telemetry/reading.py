@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from socket import gethostname
@@ -40,6 +40,9 @@ FILE_REPLACED = (
     "it was emptied or replaced while it was read. The next run reads it from the beginning"
 )
 
+_FUTURE_TOLERANCE_US = 5 * 60 * 1_000_000
+"""How far in the future an event may be."""
+
 
 class ByteRange(NamedTuple):
     """Bytes ``start`` to ``end`` of a file."""
@@ -66,11 +69,10 @@ def event_reader(
     settings: TelemetrySettings, now: datetime, organization: str | None = None
 ) -> EventReader:
     """Return a reader of event lines with these settings, of one organization if it is given."""
-    tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
         dialects=(*TRANSCRIPT_DIALECTS, *DIALECTS),
         prices=PriceTable(read_own_prices(settings.prices_path)),
-        clock=Clock(times.to_us(now), tolerance // timedelta(microseconds=1)),
+        clock=Clock(times.to_us(now), _FUTURE_TOLERANCE_US),
         max_attributes=settings.max_attributes,
         keep_unknown_events=settings.keep_unknown_events,
         session_attributes=settings.session_attributes,

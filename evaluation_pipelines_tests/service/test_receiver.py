@@ -23,6 +23,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.receiver import receiver
 from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf, check_transcript
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.program import Program
@@ -72,9 +73,10 @@ def received(workplace: Workplace) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Service]:
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A service with limits that are reached quickly."""
-    limits = {"receive_max_body_bytes": 4096, "max_attributes": 3, "receive_file_bytes": 1000}
+    monkeypatch.setattr(receiver, "MAX_FILE_BYTES", 1000)
+    limits = {"receive_max_body_bytes": 4096, "max_attributes": 3}
     with open_workplace(tmp_path, **limits) as workplace:
         yield Service(workplace)
 

@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.limits import Connections, limited
+from evaluation_pipelines.service.receiver import receiver
 from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.service.receiver.requests import InFlight
 from evaluation_pipelines.service.serve import BoundedHttpProtocol
@@ -45,7 +46,8 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, int]]:
     """A server that waits a tenth of a second for a head, and three for a body; its port."""
     folder = tmp_path_factory.mktemp("impatient")
-    with open_workplace(folder, receive_body_seconds=0.3) as workplace:
+    with pytest.MonkeyPatch.context() as patch, open_workplace(folder) as workplace:
+        patch.setattr(receiver, "BODY_SECONDS", 0.3)
         service = Service(workplace)
         with server_in_thread(service.app, head_seconds=0.1) as port:
             yield service, port

@@ -39,7 +39,7 @@ from evaluation_pipelines.judging.endpoint.client import (
     exchange_of,
     sizes_of,
 )
-from evaluation_pipelines.judging.endpoint.limits import Blame, Suspect
+from evaluation_pipelines.judging.endpoint.limits import MAX_FAILURES, Blame, Suspect
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
     Fault,
@@ -67,14 +67,11 @@ class BatchProblems:
     """Problems of one batch.
 
     Attributes:
-        max_useless: Replies that are empty or cut from which on the endpoint is to blame, if most
-            replies are.
         answered: Number of other replies.
         useless: Useless replies.
         charged: Failed requests that may have been charged, by scoring.
     """
 
-    max_useless: int
     answered: int = 0
     useless: list[tuple[BatchResult, ParsedCompletion]] = field(default_factory=list)
     charged: Counter[str] = field(default_factory=Counter)
@@ -98,7 +95,7 @@ class BatchProblems:
     def why_useless(self) -> str | None:
         """Return why the endpoint is to blame for the useless replies; ``None`` if it is not."""
         number = len(self.useless)
-        if number < self.max_useless or number <= self.answered:
+        if number < MAX_FAILURES or number <= self.answered:
             return None
         last = why_useless(self.useless[-1][1].reply)
         return f"{number} of {number + self.answered} replies of a batch were unusable: {last}"
@@ -106,7 +103,7 @@ class BatchProblems:
     def settle(self) -> tuple[list[_Failed], list[_Failed]]:
         """Return the failed requests of sessions to blame, and those of sessions that stay due."""
         errors = [error for _, error in self._failed.values()]
-        blame = Blame(self.max_useless)
+        blame = Blame()
         for suspect in self._failed:
             blame.add(suspect)
         is_down = any(self._is_general(error) for error in errors)
@@ -131,6 +128,7 @@ _APPEARS_WITHIN = timedelta(minutes=10)
 _CANCELED_WITHIN = timedelta(hours=24)
 """Time after which a batch that was to be canceled is given up."""
 
+_POLL_EVERY = timedelta(minutes=5)
 _LINES = 100
 """Lines of a file that are read at a time."""
 
@@ -143,14 +141,14 @@ _GONE = (UnknownScoreError, ScoreEndedError)
 def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
     """Return whether a run has something to collect, or a batch to find again or to cancel.
 
-    Batches that were polled less than ``EVAL_JUDGE_BATCH_POLL_SECONDS`` ago are not polled again.
+    Batches that were polled less than five minutes ago are not polled again.
     An endpoint that cannot be reached is polled again then.
 
     Raises:
         LedgerError: The ledger cannot be used.
     """
     now, store = clock(), BatchStore(stores.ledger)
-    recent_us = to_us(now - timedelta(seconds=stores.settings.judge_batch_poll_seconds))
+    recent_us = to_us(now - _POLL_EVERY)
     due = [batch for batch in store.unfinished() if (batch.polled_at_us or 0) <= recent_us]
     endpoint = stores.settings.judge_endpoint
     if endpoint is None or not due:
@@ -308,7 +306,7 @@ class Collection:
 
     async def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
         """Store all results and return their number. Those that are stored already are skipped."""
-        problems = BatchProblems(self.runner.context.settings.judge_breaker_failures)
+        problems = BatchProblems()
         results, progress = 0, self.runner.progress
         progress.begin("collecting replies", batch.requests)
         for file_id in found.result_files:

@@ -30,6 +30,7 @@ from evaluation_pipelines.judging.endpoint.batch_api import (
     request_line,
 )
 from evaluation_pipelines.judging.endpoint.client import call_limits
+from evaluation_pipelines.judging.endpoint.limits import MAX_FAILURES
 from evaluation_pipelines.judging.endpoint.transport import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
@@ -91,7 +92,7 @@ class BatchFiles:
         if model not in self._rooms:
             since, form = self.context.clock() - _LEARNED_FOR, RequestForm()
             recent = await self.context.ledger.run(self.batches.of_model, model, since)
-            self._rooms[model] = room_for(recent, self.context.settings.judge_breaker_failures)
+            self._rooms[model] = room_for(recent)
             for batch in recent:
                 form = form.instead_of(batch.error_message or "") or form
             # The results of a batch are no streams.
@@ -226,12 +227,13 @@ def is_too_large(refusal: str) -> bool:
     return _TOO_LARGE.search(refusal) is not None
 
 
-def room_for(batches: Sequence[JudgeBatch], probe: int) -> int | None:
+def room_for(batches: Sequence[JudgeBatch]) -> int | None:
     """Return how many more requests of a model may be sent; ``None`` if nothing limits them.
+
+    A batch that the endpoint spoiled is followed by a probe of MAX_FAILURES requests.
 
     Args:
         batches: Batches of the model, old ones left out.
-        probe: Requests that are sent after a batch that the endpoint spoiled.
     """
     out = sum(batch.requests for batch in batches if batch.ended_at_us is None)
     refused = [batch for batch in batches if _was_too_large(batch)]
@@ -239,7 +241,7 @@ def room_for(batches: Sequence[JudgeBatch], probe: int) -> int | None:
     ended = [batch for batch in batches if batch.provider_batch_id and batch.ended_at_us]
     last = max(ended, key=lambda each: each.ended_at_us or 0, default=None)
     if last is not None and last.error_message and last not in refused:
-        limits.append(probe)
+        limits.append(MAX_FAILURES)
     return min(limits) - out if limits else None
 
 

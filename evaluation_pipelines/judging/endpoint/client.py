@@ -47,7 +47,12 @@ from evaluation_pipelines.judging.domain.prompt.messages import (
     estimated_message_tokens,
     estimated_tokens,
 )
-from evaluation_pipelines.judging.endpoint.limits import CircuitBreaker, CircuitOpenError, RateLimit
+from evaluation_pipelines.judging.endpoint.limits import (
+    MAX_FAILURES,
+    CircuitBreaker,
+    CircuitOpenError,
+    RateLimit,
+)
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
     BudgetReachedError,
@@ -113,7 +118,7 @@ class CallLimits:
     first_wait_s: float = 1
     longest_wait_s: float = 30
     longest_retry_after_s: float = 120
-    breaker_failures: int = 5
+    breaker_failures: int = MAX_FAILURES
     breaker_pause_s: float = 30
 
 
@@ -492,7 +497,6 @@ def call_limits(settings: Settings) -> CallLimits:
         timeout_s=settings.judge_timeout_seconds,
         max_output_tokens=settings.judge_max_output_tokens,
         temperature=settings.judge_temperature,
-        breaker_failures=settings.judge_breaker_failures,
     )
 
 

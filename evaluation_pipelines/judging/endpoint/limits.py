@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Literal, TypeAlias
 
+MAX_FAILURES = 5
+"""Calls in a row that may fail before the endpoint counts as down and a run stops."""
+
 
 class CircuitOpenError(Exception):
     """The endpoint is down or refuses every call; no session caused it, and all stay due.
@@ -238,7 +241,7 @@ class Blame:
         max_useless: Replies in a row that are empty or cut before the run stops.
     """
 
-    max_useless: int
+    max_useless: int = MAX_FAILURES
     _is_answered: bool = False
     _useless: int = 0
     _last_useless: str = ""

@@ -203,6 +203,12 @@ _FORMATS = {JSON: (check_json, "jsonl"), PROTOBUF: (check_protobuf, "pb")}
 _IN_THREAD_BYTES = 128 * 1024
 """Size from which a request is checked in a thread, so that others are not kept waiting."""
 
+BODY_SECONDS = 30.0
+"""Seconds within which a request must have arrived."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Size from which a file of received telemetry is followed by a new one."""
+
 _may_ingest = caller_with(Role.INGEST)
 
 
@@ -219,7 +225,7 @@ class Receiver:
         self._spool = (
             None
             if landing.folder is None
-            else Spool(landing.folder, settings.receive_file_bytes, installation.clock)
+            else Spool(landing.folder, MAX_FILE_BYTES, installation.clock)
         )
 
     def routes(self) -> list[Route]:
@@ -281,7 +287,7 @@ class Receiver:
                 claim,
                 max_bytes=self._max_bytes,
                 max_ratio=self._settings.max_decompression_ratio,
-                seconds=self._settings.receive_body_seconds,
+                seconds=BODY_SECONDS,
             )
             arguments = (body, signal, self._settings.max_attributes)
             if signal is Signal.TRANSCRIPTS:

@@ -213,7 +213,7 @@ TOO_LONG = http_error(400, "maximum context length")
         ([UNPRICED, UNPRICED], 2),  # a reminder is due, and was not sent yet
         ([http_error(500, "oops")] * 3, 3),
         ([says(score_reply(64)), http_error(500, "oops"), http_error(502, "other")], 2),
-        ([says("")] * 3, 3),
+        ([says("")] * 5, 5),
         ([TOO_LONG, http_error(500, "oops"), TOO_LONG], 1),
     ],
     ids=["unpriced", "failed", "one answered", "useless", "refused"],
@@ -222,8 +222,7 @@ def test_each_request_that_may_be_charged_is_booked_with_its_share(
     judge: JudgeEndpoint, tmp_path: Path, answers: list[Scripted], shares: int
 ) -> None:
     judge.script_turn("score", *answers)
-    settings = {"judge_samples": len(answers), "judge_breaker_failures": 3}
-    with open_batched(tmp_path, judge, **settings) as batched:
+    with open_batched(tmp_path, judge, judge_samples=len(answers)) as batched:
         batched.land("s1")
         batched.advance()
         reserved = batched.score("s1#baseline-1").reserved_cost_usd
@@ -425,7 +424,7 @@ def refused(number: int, requests: int) -> JudgeBatch:
 def test_earlier_batches_limit_the_requests_at_the_provider(
     batches: list[JudgeBatch], room: int | None
 ) -> None:
-    assert room_for(batches, probe=5) == room
+    assert room_for(batches) == room
 
 
 @pytest.mark.parametrize(
