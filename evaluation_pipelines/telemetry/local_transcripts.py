@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.landing import SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 from evaluation_pipelines.telemetry.domain.transcripts import (
     NO_HEAD,
+    OF_FIRST_LINE,
     PROGRAMS,
     LineKind,
     Transcript,
@@ -93,11 +94,6 @@ class TranscriptFile:
         return self.path.suffix == ".json"
 
     @property
-    def is_stored(self) -> bool:
-        """True for a session of a store: its reader knows by its context what it has read."""
-        return False
-
-    @property
     def session_id(self) -> str | None:
         """The session in its name."""
         return self.program.session_of(self.path.as_posix())
@@ -127,11 +123,6 @@ class StoredTranscript(TranscriptFile):
     def head(self) -> TranscriptHead:
         """Return the session of a person."""
         return NO_HEAD._replace(session_id=self.stored.root)
-
-    @property
-    def is_stored(self) -> bool:
-        """True."""
-        return True
 
 
 def find_transcripts(
@@ -258,15 +249,12 @@ def read_transcript(
     Raises:
         OSError: The file cannot be read.
     """
-    reader = file.program.reader(
-        settings.transcript_texts,
-        file.session_id,
-        known_ids,
-        repository_of,
-        dict(context),
-    )
-    limit, end = settings.max_line_bytes, position
+    limit, end, keeps_texts = settings.max_line_bytes, position, settings.transcript_texts
     with file.open() as handle:
+        start = _start(file, handle, settings) if position else {}
+        reader = file.program.reader(
+            keeps_texts, file.session_id, known_ids, repository_of, start | context
+        )
         for line in _lines(file, handle, position, limit):
             if not line.is_terminated:
                 break
@@ -279,6 +267,14 @@ def read_transcript(
                 yield _piece(reader, end, str(file.path))
     reader.finish(is_final=is_final)
     yield _piece(reader, end, str(file.path), is_final=is_final)
+
+
+def _start(file: TranscriptFile, handle: BinaryIO, settings: TelemetrySettings) -> dict[str, Any]:
+    """Return who works where, by the first line of a file."""
+    reader = file.program.reader(settings.transcript_texts, repository_of=repository_of)
+    for line in islice(read_lines(handle, 0, settings.max_line_bytes), 1):
+        reader.read(line.text, 0)
+    return {name: value for name, value in reader.context.items() if name in OF_FIRST_LINE}
 
 
 def _lines(file: TranscriptFile, handle: BinaryIO, position: int, limit: int) -> Iterator[RawLine]:
@@ -298,7 +294,8 @@ def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -
     taken = reader.take(end)
     defects = [defect_line(path, line) for line in taken.unreadable]
     content = b"".join((*defects, *otlp_lines(reader.program, taken.records)))
-    return Piece(content, taken.lines, end, dict(context))
+    kept = {name: value for name, value in context.items() if name not in OF_FIRST_LINE}
+    return Piece(content, taken.lines, end, kept)
 
 
 def older_relatives(

@@ -130,8 +130,8 @@ class TranscriptIngest:
         head, rests = heads[file], self._rests(file)
         with file.open() as handle:
             position, text = 0, "{}"
-            if known is not None and (file.is_stored or _continues(handle, file, known)):
-                position, text = 0 if file.is_stored else known.position, known.context
+            if known is not None and (file.program.has_store or _continues(handle, file, known)):
+                position, text = 0 if file.program.has_store else known.position, known.context
             pieces = read_transcript(
                 file,
                 self.stores.settings,
@@ -141,7 +141,7 @@ class TranscriptIngest:
                 is_final=rests,
             )
             for piece in pieces:
-                first = Head(0, "") if file.is_stored else read_head(handle, piece.end)
+                first = Head(0, "") if file.program.has_store else read_head(handle, piece.end)
                 self._written.append(piece.content)
                 self._lines.update(
                     {(file.program.source_cli, kind): n for kind, n in piece.lines.items()}
@@ -154,7 +154,7 @@ class TranscriptIngest:
                     size_bytes=file.size_bytes,
                     modified_at_ns=file.modified_at_ns,
                     position=piece.end,
-                    is_open=not rests and (file.is_stored or piece.end < file.size_bytes),
+                    is_open=not rests and (file.program.has_store or piece.end < file.size_bytes),
                     first_id=head.first_id,
                     first_time=head.first_time,
                     context=msgspec.json.encode(piece.context).decode(),

@@ -14,9 +14,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
+from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
@@ -300,6 +302,10 @@ def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, cap
     events = repr([workplace.landed().to_dicts(), workplace.sessions().to_dicts()])
     files = [path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert not [file for file in (*files, events.encode()) if b"/home/" in file]
+    # Read positions name no session: it may have to be forgotten.
+    with workplace.ledger.engine.connect() as connection:
+        positions = repr(connection.execute(sa.select(READ_POSITIONS)).all())
+    assert SESSIONS[capture][0] not in positions
 
 
 @pytest.mark.parametrize(

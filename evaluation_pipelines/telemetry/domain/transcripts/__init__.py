@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.gemini_family import (
 from evaluation_pipelines.telemetry.domain.transcripts.opencode import OpenCodeTranscript
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     NO_HEAD,
+    OF_FIRST_LINE,
     TRANSCRIPT,
     LineKind,
     Transcript,
@@ -31,6 +32,7 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
 
 __all__ = [
     "NO_HEAD",
+    "OF_FIRST_LINE",
     "PROGRAMS",
     "TRANSCRIPT",
     "TRANSCRIPT_DIALECTS",
@@ -55,7 +57,8 @@ class TranscriptProgram:
         patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too.
         top: Number of folders between that folder and those with all files of a session.
         session_of: Returns the session of a path, None if only the lines name it.
-        has_store: Its files are a store of sessions, see ``opencode_store``.
+        has_store: Its files are a store of sessions, see ``opencode_store``. Its reader knows by
+            its context what it has read.
     """
 
     reader: type[Transcript]

@@ -55,6 +55,10 @@ ID = "transcript.id"
 """Attribute with the program's own id of a record."""
 
 
+OF_FIRST_LINE = frozenset({"branch", "folder", "parent", "repository", "session"})
+"""Names in a context that are read from the first line again: nothing else keeps them."""
+
+
 def transcript_dialect(source_cli: str, *, sends_cost: bool = False) -> Dialect:
     """Return the dialect of the records that a reader makes."""
     return Dialect(
