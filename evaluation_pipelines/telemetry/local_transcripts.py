@@ -253,7 +253,7 @@ def read_transcript(
     with file.open() as handle:
         start = _start(file, handle, settings) if position else {}
         reader = file.program.reader(
-            keeps_texts, file.session_id, known_ids, repository_of, start | context
+            keeps_texts, file.session_id, known_ids, repository_of, {**start, **context}
         )
         for line in _lines(file, handle, position, limit):
             if not line.is_terminated:

@@ -424,6 +424,8 @@ def test_links_and_files_of_others_are_passed_over(workplace: Workplace, tmp_pat
         # no file, and that a write was refused.
         ("2.0.76", "3e7b9894-0b29-4470-9297-4538a705533d", 18, (8, 6, 2, 1), (7, 6, 1, 0)),
         ("2.1.332", "8f8010e6-3578-43f8-a655-0f0e75ce31a8", 11, (8, 6, 2, 1), (8, 6, 2, 1)),
+        # Telemetry has neither ids of calls nor exit codes.
+        ("gemini-0.61.0", "5ab402ae-821b-43ca-8d69-14deed30b0e9", 6, (6, 4, 2, 0), (6, 5, 1, 0)),
     ],
 )
 def test_a_session_in_telemetry_and_transcripts_counts_once(
@@ -438,7 +440,8 @@ def test_a_session_in_telemetry_and_transcripts_counts_once(
     workplace.land("logs.jsonl", (capture / "logs.jsonl").read_bytes())
     read(workplace)
     telemetry = session(workplace, session_id)
-    shutil.copytree(capture / "projects", Path(os.environ["HOME"]) / ".claude" / "projects")
+    home = ".gemini" if (capture / "tmp").exists() else ".claude"
+    shutil.copytree(capture, Path(os.environ["HOME"]) / home)
     read(workplace)
     both = session(workplace, session_id)
     assert tuple(telemetry[name] for name in CALLS) == only_telemetry
@@ -446,4 +449,5 @@ def test_a_session_in_telemetry_and_transcripts_counts_once(
     assert both["api_requests"] == requests
     for name in ("prompts", "total_tokens", "cost_usd", "api_ms", "missing_events"):
         assert both[name] == telemetry[name]
-    assert (telemetry["branch"], both["branch"]) == (None, "master")
+    branch = None if home == ".gemini" else "master"
+    assert (telemetry["branch"], both["branch"]) == (None, branch)

@@ -46,11 +46,14 @@ _ONCE = ("compaction", "api_refusal")
 _FILLED = (
     *("repository", "branch"),
     *("agent_id", "subagent", "prompt_id", "request_id", "tool_use_id", "query_source", "model"),
-    *("model_as_sent", "model_variant", "provider", "tool_name", "success", "success_source"),
+    *("model_as_sent", "model_variant", "provider", "tool_name"),
     *("exit_code", "decision", "error_type", "duration_ms", "ttft_ms", "output_tokens"),
     *("reasoning_tokens",),
     *("trace_id", "span_id", "parent_span_id", "span_role", "error_event_id"),
 )
+
+_END = ("success", "success_source")
+"""Columns that depend on the exit code."""
 
 _INPUT = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _COST = ("cost_usd", "cost_source", "list_price_usd")
@@ -75,6 +78,7 @@ class _Event(NamedTuple):
     tool_name: str | None
     decision: str | None
     success: bool | None
+    exit_code: int | None
     has_content: bool | None
     is_second: bool
     is_transcript: bool
@@ -180,7 +184,9 @@ def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_E
 def _can_be(log: _Event, span: _Event) -> bool:
     has_other_id = None not in {log.id, span.id} and log.id != span.id
     has_other_name = None not in {log.name, span.name} and log.name != span.name
-    has_other_end = span.is_transcript and {log.success, span.success} == {True, False}
+    # Telemetry may not know an exit code, which decides.
+    has_end = span.is_transcript and (span.exit_code is None or log.exit_code is not None)
+    has_other_end = has_end and {log.success, span.success} == {True, False}
     is_other = has_other_id or has_other_name or has_other_end
     return log.event_name == span.event_name and not is_other
 
@@ -190,7 +196,7 @@ def _joined(
 ) -> pl.DataFrame:
     """Return the rows without doubles, the logs of pairs completed by their spans."""
     of_log = pl.DataFrame(pairs, schema={"row": pl.UInt32, "span": pl.UInt32}, orient="row")
-    known = ("row", *_FILLED, *_INPUT, *_COST, *TEXT_KEY, "has_content", "has_parameters")
+    known = ("row", *_FILLED, *_END, *_INPUT, *_COST, *TEXT_KEY, "has_content", "has_parameters")
     of_span = numbered.select(pl.col(known).name.suffix("_of_span"))
     left = numbered.filter(~pl.col("row").is_in(sorted(doubles)))
     both = left.join(of_log, on="row", how="left", maintain_order="left").join(
@@ -206,7 +212,11 @@ def _joined(
         & pl.col("cache_read_tokens").is_null()
         & (pl.col("cache_read_tokens_of_span").is_not_null() | pl.col("input_tokens").is_null())
     )
+    has_end = pl.col("success").is_null() | (
+        pl.col("exit_code").is_null() & (pl.col("success_source_of_span") == "exit_code")
+    ).fill_null(value=False)
     of_span_if = {
+        **dict.fromkeys(_END, has_end),
         **dict.fromkeys(_INPUT, has_input),
         **dict.fromkeys(_COST, has_input & pl.col("cost_usd").is_null()),
         **dict.fromkeys((*TEXT_KEY, "has_content", "has_parameters"), has_text),
