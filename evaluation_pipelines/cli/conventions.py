@@ -1,5 +1,6 @@
 """What commands share: exit codes, arguments, and groups that list by default."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import typer
@@ -27,6 +28,20 @@ def of_parts(done: int, missing: int) -> int:
     if not missing:
         return 0
     return PARTLY if done else FAILED
+
+
+def refuse_unused(command: str, options: Mapping[str, bool]) -> None:
+    """Refuse options that would have no effect on a command.
+
+    Args:
+        command: The command.
+        options: Whether each option is given in vain.
+
+    Raises:
+        BadParameter: One is.
+    """
+    if unused := [name for name, is_unused in options.items() if is_unused]:
+        raise typer.BadParameter(f"{', '.join(unused)}: not for {command}")
 
 
 SESSION = typer.Argument(

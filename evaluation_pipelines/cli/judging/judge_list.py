@@ -11,6 +11,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.cli.conventions import refuse_unused
 from evaluation_pipelines.cli.filters import AS_OF, option_names, parse_as_of, with_session_filter
 from evaluation_pipelines.cli.judging.score_output import score_record, time_of
 from evaluation_pipelines.cli.output import (
@@ -152,7 +153,19 @@ def list_judge(  # noqa: PLR0913, PLR0917 - one parameter per option
     complete days.
     """
     chosen = _Choice(status, flag, judge_model, every=every)
-    _check_options(what, chosen, which, limit, as_of)
+    is_scores, is_batches = what is Listed.SCORES, what is Listed.BATCHES
+    refuse_unused(
+        f"judge list {what}",
+        {
+            "--status": status is not None and not is_scores,
+            "--flag": flag is not None and not is_scores,
+            "--judge-model": judge_model is not None and not is_scores,
+            "--all": every and not (is_scores or is_batches),
+            **dict.fromkeys(option_names(which), is_batches),
+            "--limit": limit is not None and is_batches,
+            "--as-of": as_of is not None and not (is_scores or what is Listed.MISSING_TOOLS),
+        },
+    )
     then = parse_as_of(as_of)
     now = then or datetime.now(UTC)
     with read_stores_as_of(load_settings(), then) as stores:
@@ -185,31 +198,6 @@ class _Choice:
             and (self.flag is None or self.flag in flags_of(score))
             and self.judge_model in {None, score.judge_model}
         )
-
-
-def _check_options(
-    what: Listed, chosen: _Choice, which: SessionFilter, limit: int | None, as_of: str | None
-) -> None:
-    """Refuse options that would have no effect.
-
-    Raises:
-        BadParameter: One was given.
-    """
-    is_scores, is_batches = what is Listed.SCORES, what is Listed.BATCHES
-    scores_only = {
-        "--status": chosen.status,
-        "--flag": chosen.flag,
-        "--judge-model": chosen.judge_model,
-    }
-    unused = [] if is_scores else [name for name, value in scores_only.items() if value is not None]
-    if chosen.every and not (is_scores or is_batches):
-        unused.append("--all")
-    if is_batches:
-        unused += [*option_names(which), *(["--limit"] if limit is not None else [])]
-    if as_of is not None and what not in {Listed.SCORES, Listed.MISSING_TOOLS}:
-        unused.append("--as-of")
-    if unused:
-        raise typer.BadParameter(f"{', '.join(unused)}: not for judge list {what}")
 
 
 def _chosen_scores(stores: Stores, chosen: _Choice, which: SessionFilter) -> list[Score]:

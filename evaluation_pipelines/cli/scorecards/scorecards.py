@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date
 from enum import StrEnum
 from io import BytesIO
@@ -15,7 +15,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.conventions import ListGroup
+from evaluation_pipelines.cli.conventions import ListGroup, refuse_unused
 from evaluation_pipelines.cli.filters import (
     AS_OF,
     dates_in,
@@ -137,7 +137,20 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
     sessions awaiting review. overrides: human scores and whether they apply, newest last. events:
     changes of scores, oldest first. To follow them, pass the last position to --after.
     """
-    _check_options(what, form, output, _Choice(session, profile, history, stale, after), as_of)
+    is_cards, is_special = what is Listed.CARDS, form in {OutputFormat.PARQUET, OutputFormat.JSONL}
+    refuse_unused(
+        f"scorecards list {what}",
+        {
+            "--session": session is not None and not is_cards,
+            "--profile": profile is not None and not is_cards,
+            "--history": history and not is_cards,
+            "--output": output is not None and not is_cards,
+            "--stale": stale and what is not Listed.OVERRIDES,
+            "--after": after is not None and what is not Listed.EVENTS,
+            "--as-of": as_of is not None and what is Listed.EVENTS,
+            f"--format {form}": is_special and form not in _FORMATS_OF[what],
+        },
+    )
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
         match what:
@@ -148,42 +161,6 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
                 list_overrides(stores, which, limit, form, stale=stale)
             case Listed.EVENTS:
                 _list_events(stores, which, after or 0, limit or _MAX_EVENTS, form)
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Options that only one kind of list has."""
-
-    session: str | None
-    profile: str | None
-    history: bool
-    stale: bool
-    after: int | None
-
-
-def _check_options(
-    what: Listed, form: OutputFormat, output: Path | None, chosen: _Choice, as_of: str | None
-) -> None:
-    """Refuse options that would have no effect.
-
-    Raises:
-        BadParameter: One was given.
-    """
-    owners = {
-        "--session": (chosen.session is not None, Listed.CARDS),
-        "--profile": (chosen.profile is not None, Listed.CARDS),
-        "--history": (chosen.history, Listed.CARDS),
-        "--output": (output is not None, Listed.CARDS),
-        "--stale": (chosen.stale, Listed.OVERRIDES),
-        "--after": (chosen.after is not None, Listed.EVENTS),
-    }
-    unused = [name for name, (is_given, owner) in owners.items() if is_given and what is not owner]
-    if as_of is not None and what is Listed.EVENTS:
-        unused.append("--as-of")
-    if form in {OutputFormat.PARQUET, OutputFormat.JSONL} and form not in _FORMATS_OF[what]:
-        unused.append(f"--format {form}")
-    if unused:
-        raise typer.BadParameter(f"{', '.join(unused)}: not for scorecards list {what}")
 
 
 def _card_query(
