@@ -25,6 +25,7 @@ _COLUMNS = {
     "started (UTC)": "started_at",
     "tools #": "total_tools",
     "failed #": "tools_failed",
+    "outcome": "outcome",
     "organization": "organization_id",
     "recommendation": "recommendation",
     "masque": "masque",

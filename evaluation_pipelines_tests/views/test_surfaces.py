@@ -62,7 +62,8 @@ DAY = date(2026, 6, 2)
 NAMES = [each for each in SESSIONS.schema if each not in hidden_columns("team")]
 OWNER = "organization_id"
 SHOWN = ("effective_100", "agent_id", "model", "composite", "source_cli", "started_at",
-         "total_tools", "tools_failed", "organization_id", "recommendation")  # fmt: skip
+         "total_tools", "tools_failed", "outcome", "organization_id",
+         "recommendation")  # fmt: skip
 """Columns of the terminal's table whose cells are of one word."""
 
 
@@ -102,6 +103,8 @@ def filled(workplace: Workplace) -> None:
             )
         ),
     )
+    merged = {"organization": "acme", "session_id": "same", "kind": "merged"}
+    workplace.land("outcomes/ci.jsonl", json.dumps(merged).encode() + b"\n")
     workplace.ingest()
     workplace.build()
     judge(workplace, 43)
@@ -353,6 +356,7 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
         assert cells["Started"].split(" failed")[0] == cell(row, "started_at")
         assert cells["Organization"] == cell(row, "organization_id")
         assert cells["Label"] == cell(row, "classification_label")
+        assert cells["Outcome"] == cell(row, "outcome")
         assert cells["Cost"] == cell(row, "cost_usd")
         failed = f"{cell(row, 'tools_failed')} of {cell(row, 'total_tools')}"
         assert cells["Failed calls"] == failed

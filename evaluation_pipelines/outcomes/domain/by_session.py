@@ -11,6 +11,7 @@ COLUMNS = pl.Schema(
         "reverted": pl.Boolean,
         "survival_7d": pl.Float64,
         "tests_after_last_edit": pl.String,
+        "outcome": pl.String,
     }
 )
 _TESTS = "tests_after_last_edit"
@@ -26,7 +27,7 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     """Return SESSION_KEY and COLUMNS of the sessions with outcomes.
 
     One of several commits is enough for ``merged`` and ``reverted``. ``survival_7d`` is the mean by
-    lines. If sources contradict about one reference, it is left out.
+    lines. If sources contradict about one reference, it is left out. ``outcome`` is all in words.
 
     Args:
         outcomes: Rows of ``session_outcomes``.
@@ -50,5 +51,22 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
             pl.when(survived_of > 0).then(survival / survived_of).alias("survival_7d"),
             of(_TESTS, tests.otherwise(pl.lit("none"))).first().alias(_TESTS),
         )
+        .with_columns(_IN_WORDS.alias("outcome"))
         .cast(COLUMNS)
     )
+
+
+_HAPPENED = (
+    pl.when("reverted")
+    .then(pl.lit("reverted"))
+    .when("merged")
+    .then(pl.lit("merged"))
+    .when(~pl.col("merged"))
+    .then(pl.lit("not merged"))
+    .when("committed")
+    .then(pl.lit("committed"))
+)
+_ALIVE = pl.format("{}% alive", (100 * pl.col("survival_7d")).round().cast(pl.Int64))
+_IN_WORDS = pl.concat_str(
+    _HAPPENED, _ALIVE, pl.format("tests: {}", _TESTS), separator=", ", ignore_nulls=True
+).replace("", None)

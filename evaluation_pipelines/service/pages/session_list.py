@@ -104,6 +104,7 @@ def sessions(visit: Visitor) -> Response:
         scores=[item for item in SCORES.items() if item[0] != "waiting" or visit.waiting],
         judged=JUDGED,
         outcomes=OUTCOMES,
+        has_outcomes=shown["outcome"].count() > 0,
         next_url=page.cursor and visit.frame.here(cursor=page.cursor),
         is_search_cut=page.is_search_cut,
         csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),

@@ -17,13 +17,24 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([_row("commit", 1)], {"committed": True}),
-        ([_row("merged", 0), _row("merged", 1, reference="c2")], {"merged": True}),
-        ([_row("merged", 0), _row("merged", 0, reference="c2")], {"merged": False}),
+        ([_row("commit", 1)], {"committed": True, "outcome": "committed"}),
+        (
+            [_row("merged", 0), _row("merged", 1, reference="c2")],
+            {"merged": True, "outcome": "merged"},
+        ),
+        (
+            [_row("merged", 0), _row("merged", 0, reference="c2")],
+            {"merged": False, "outcome": "not merged"},
+        ),
         ([_row("merged", None)], {}),
         # Two sources contradict about one reference.
         ([_row("merged", 0), _row("merged", 1, source="outside")], None),
         ([_row("reverted", 0)], {"reverted": False}),
+        (
+            [_row("merged", 1), _row("reverted", 1), _row("tests_after_last_edit", 1)],
+            {"merged": True, "reverted": True, "tests_after_last_edit": "passed"}
+            | {"outcome": "reverted, tests: passed"},
+        ),
         # (10 * 0.5 + 30 * 0.9) / 40 = 0.8; one without a value does not count.
         (
             [
@@ -31,10 +42,16 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
                 _row("survival_7d", 0.9, lines=30, reference="c2"),
                 _row("survival_7d", None, lines=60, reference="c3"),
             ],
-            {"survival_7d": 0.8},
+            {"survival_7d": 0.8, "outcome": "80% alive"},
         ),
-        ([_row("tests_after_last_edit", None, reference=None)], {"tests_after_last_edit": "none"}),
-        ([_row("tests_after_last_edit", 0, reference=None)], {"tests_after_last_edit": "failed"}),
+        (
+            [_row("tests_after_last_edit", None, reference=None)],
+            {"tests_after_last_edit": "none", "outcome": "tests: none"},
+        ),
+        (
+            [_row("tests_after_last_edit", 0, reference=None)],
+            {"tests_after_last_edit": "failed", "outcome": "tests: failed"},
+        ),
         ([_row("x_own", 1)], None),
     ],
 )
