@@ -78,7 +78,7 @@ SESSIONS = Table(
                 pl.String,
                 "passed, failed or none, null without an edit or a known result",
             ),
-            ("outcome", pl.String, "these five in words, null if none is known"),
+            ("outcome", pl.String, "these five in words, null without any"),
             ("unscored_reason", pl.String, "why there is no scorecard, else null", BLIND),
             ("automatic_judge_model", pl.String, "model that judged automatic_100, else null"),
             ("state", pl.String, "state in the books of its day, null without books"),

@@ -1,9 +1,9 @@
 """What a release system says happened to the work of the made-up team.
 
 It follows the hidden quality of a session, ``q``: the fourth power of the share of its tool calls
-that succeeded. Half of the sessions end in a pull request: merged with probability ``q`` and, if
-so, reverted with probability ``0.3 * (1 - q)``. The ticket of each session is closed with
-probability ``q``.
+that succeeded. Half of the sessions end in a pull request, with a commit: merged with probability
+``q`` and, if so, reverted with probability ``0.3 * (1 - q)``. The ticket of each session is closed
+with probability ``q``.
 """
 
 import json
@@ -59,6 +59,8 @@ def _outcomes(random: Random, work: Work, known_until: datetime) -> Iterator[dic
     if random.random() < 0.5 or merged_at > known_until:
         return
     reference = f"pull/{number}"
+    made = f"{datetime.fromtimestamp(work.ended_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    yield {"kind": "commit", "reference": f"{random.getrandbits(160):040x}", "at": made}
     is_merged = chance < work.quality
     at = {"at": f"{merged_at:%Y-%m-%dT%H:%M:%SZ}"} if is_merged else {}
     yield {"kind": "merged", "value": is_merged, "reference": reference, **at}

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.outcomes import RULES
 from evaluation_pipelines.formatting import (
     known_usd,
     of_known,
@@ -137,6 +138,15 @@ def trend_rows(
         )
         .sort("period", "era", "name", nulls_last=True)
     )
+
+
+def merges_note(rows: pl.DataFrame, today: date) -> str | None:
+    """Return up to which day merges are final, if rows of :func:`trend_rows` have later ones."""
+    final = today - RULES["merged"].horizon
+    later = rows.filter(pl.col("last_day") > final, pl.col("sessions") > 0)
+    if later.is_empty() or not rows["known_merged"].sum():
+        return None
+    return f"Merged sessions are final until {final}. Later ones may still be merged."
 
 
 def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     cells,
     charts,
     dimensions,
+    merges_note,
     names_of,
     trend_rows,
     turn_sentence,
@@ -70,6 +71,16 @@ def test_a_period_has_means_of_what_is_known() -> None:
         "known_merged": 2,
         "merged_share": 0.5,
     }
+
+
+def test_merges_of_the_last_fourteen_days_are_not_final() -> None:
+    rows = trend_rows(ROWS, None, "day", [])
+    # The last day is 8 June, known after 22 June.
+    assert merges_note(rows, date(2026, 6, 21)) == (
+        "Merged sessions are final until 2026-06-07. Later ones may still be merged."
+    )
+    assert merges_note(rows, date(2026, 6, 22)) is None
+    assert merges_note(rows.with_columns(known_merged=0), date(2026, 6, 21)) is None
 
 
 def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() -> None:
