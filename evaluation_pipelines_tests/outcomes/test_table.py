@@ -16,6 +16,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 from evaluation_pipelines.views.sessions import sessions
+from evaluation_pipelines_tests.telemetry.spans.test_odd_spans import call, span
+from evaluation_pipelines_tests.telemetry.spans.test_odd_spans import line as spans_line
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, request
 
@@ -63,6 +65,35 @@ def test_telemetry_tells_commits_tests_and_answers(tmp_path: Path) -> None:
         ("two", "accepted", 0.0, "telemetry", False),
     ]
     assert references["commit"] == "0f1e2d3"
+
+
+def test_spans_of_openlit_tell_commits_and_decisions(tmp_path: Path) -> None:
+    named = {"coding_agent.session.id": "one", "coding_agent.client": "claude-code"}
+    commit, edit = "coding_agent.git.commit", "coding_agent.edit.decision"
+    sent = [
+        call(2, 1, attributes=named),
+        span(3, 1, "x", 3, 3, name=commit, attributes={**named, f"{commit}.sha": "0F1E2D3"}),
+        *(
+            span(
+                4 + place, 1, "x", 4 + place, 4 + place, name=edit, attributes={**named, edit: word}
+            )
+            for place, word in enumerate(("accept", "reject", "auto_accepted"))
+        ),
+    ]
+    for each in sent[1:]:  # they name no operation
+        del each["attributes"][0]
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("a.jsonl", spans_line(*sent, scope="openlit-cli") + b"\n")
+        workplace.ingest()
+        workplace.build()
+        (day,) = workplace.lake.partitions(SESSION_OUTCOMES)
+        found = workplace.lake.read(SESSION_OUTCOMES, [day])
+    assert found.select("session_id", "kind", "value").rows() == [
+        ("one", "accepted", 0.0),
+        ("one", "accepted", 1.0),
+        ("one", "commit", 1.0),
+    ]
+    assert found.filter(kind="commit")["reference"].to_list() == ["0f1e2d3"]
 
 
 def _merged(session: str = "one", value: float = 1.0, **more: Any) -> LateOutcome:

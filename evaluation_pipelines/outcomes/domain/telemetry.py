@@ -17,10 +17,16 @@ FEEDBACK: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("edit.hunk.action", "outcome"): {"accepted": 1, "rejected": 0},
     ("inline.done", "accepted"): {"true": 1, "false": 0},
     ("task.feedback", "feedbackType"): {"thumbs_up": 1, "thumbs_down": 0},
+    ("coding_agent.edit.decision", "coding_agent.edit.decision"): {"accept": 1, "reject": 0},
 }
-"""Event and attribute -> answer -> value of ``accepted``. Other answers are neither."""
+"""Event and attribute -> answer -> value of ``accepted``. Other answers are neither.
 
-_COMMIT_EVENTS = {"commit": "sha"}
+Those with ``edit.`` and ``inline.`` are of Copilot Chat, as in
+https://github.com/microsoft/vscode-copilot-chat, ``src/platform/otel/common/genAiEvents.ts``. Those
+with ``coding_agent.`` are of OpenLIT. An edit accepted by a policy is ``auto_accepted`` there.
+"""
+
+_COMMIT_EVENTS = {"commit": "sha", "coding_agent.git.commit": "coding_agent.git.commit.sha"}
 """Event -> attribute with the id of a commit."""
 
 
@@ -73,7 +79,7 @@ def _commits(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sent(name: str) -> pl.Expr:
-    return pl.col("attributes").str.json_path_match(f"$.{name}").str.to_lowercase()
+    return pl.col("attributes").str.json_path_match(f"$['{name}']").str.to_lowercase()
 
 
 def _feedback(rows: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from evaluation_pipelines.telemetry.domain.dialects.messages import parsed_objec
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     CALL,
     CHAIN,
+    OUTCOME,
     PART,
     TOOL,
     SpanSource,
@@ -173,4 +174,23 @@ LANGSMITH = SpanSource(
     failed=lambda view: view.has_failed or bool(view.event("exception")),
 )
 
-FRAMEWORKS = (LANGSMITH, PYDANTIC_AI, GOOGLE_ADK, STRANDS, AGENT_FRAMEWORK, OPENAI_V2)
+OPENLIT = replace(
+    CONVENTIONS,
+    scopes=("openlit-cli",),
+    marks=("coding_agent.",),
+    roles={
+        **CONVENTIONS.roles,
+        **dict.fromkeys(("coding_agent.git.commit", "coding_agent.edit.decision"), OUTCOME),
+    },
+    session=("coding_agent.session.id",),
+    content=(
+        *("coding_agent.llm.thought.", "coding_agent.tool.agent_message", "coding_agent.subagent."),
+        *("coding_agent.git.commit.message", "coding_agent.git.pull_request.title"),
+    ),
+)
+"""The command line program of OpenLIT, called by hooks of agent programs.
+
+Its names are in https://github.com/openlit/openlit, ``sdk/go/semconv/coding_agent.go``.
+"""
+
+FRAMEWORKS = (OPENLIT, LANGSMITH, PYDANTIC_AI, GOOGLE_ADK, STRANDS, AGENT_FRAMEWORK, OPENAI_V2)

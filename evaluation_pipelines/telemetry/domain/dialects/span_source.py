@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.domain.otlp import Span
 CALL, REPLY, ASKED = "call", "reply", "asked"
 AGENT, CHAIN, ANSWER = "agent", "chain", "answer"
 TOOL, EXECUTION, APPROVAL, PART = "tool", "execution", "approval", "part"
+OUTCOME = "outcome"
 
 UNNAMED = "subagent"
 """Name of a sub-agent that sends none."""

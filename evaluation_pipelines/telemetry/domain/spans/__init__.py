@@ -11,6 +11,7 @@ column ``span_role`` has the role of a row.
 | ``agent``, ``chain`` | ``user_prompt`` of a turn | the outermost |
 | ``answer`` | ``assistant_response`` of a turn | turns whose calls have no replies |
 | ``tool`` | ``tool_result`` | always |
+| ``outcome`` | ``outcome``: a commit, or a decision of a person | always |
 | ``execution``, ``approval`` | ``other``: outcome of the tool above it | never |
 | ``part`` | ``other``: any other span | never |
 """

@@ -22,6 +22,7 @@ from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     CALL,
     CHAIN,
     EXECUTION,
+    OUTCOME,
     REPLY,
     TOOL,
     UNNAMED,
@@ -401,6 +402,7 @@ def _keep(spans: Sequence[_Span], turns: Sequence[_Span], kept: _Kept) -> None:
             stays += islice(answers, 1)
         stays += islice(_prompts(tops.get(turn), inside), 1)
         stays += [(_settled(span), span) for span in inside if span.role == TOOL]
+        stays += [(span.main, span) for span in inside if span.role == OUTCOME]
         for row, span in stays:
             kept.add(row, span)
         _count(inside, {row.row for row, _ in stays}, kept.dropped)

@@ -43,6 +43,7 @@ from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     CALL,
     CHAIN,
     EXECUTION,
+    OUTCOME,
     PART,
     REPLY,
     TOOL,
@@ -78,18 +79,20 @@ _EXTRA = {  # role -> columns in the order of ``_rows``
     TOOL: _OF_TOOL,
     EXECUTION: ("duration_ms", "error", "error_type", "success"),
     APPROVAL: ("duration_ms", "decision"),
+    OUTCOME: (),
     PART: ("duration_ms",),
 }
 _field = "({})".format  # no attribute has such a name
 _SPAN_COLUMNS = {_field(name): (name, as_is) for name in (*_COMMON, *_OF_TOOL)}
-_WITH_ATTRIBUTES = (CALL, TOOL)
+_WITH_ATTRIBUTES = (CALL, TOOL, OUTCOME)
 
 
 @dataclass(slots=True)
 class _Known:
     """Spans of one scope with the same attributes in the same order.
 
-    ``kept`` has the attributes for calls and tools by their index, ``shared`` for other rows.
+    ``kept`` has the attributes for calls, tools and outcomes by their index, ``shared`` for other
+    rows.
     """
 
     source: SpanSource | None
@@ -309,6 +312,8 @@ def _rows(source: SpanSource, view: SpanView, role: str, ms: float | None) -> It
         yield EXECUTION, "other", ms, *((None, None) if success else _error(view)), success
     elif role == APPROVAL:
         yield APPROVAL, "other", ms, text(view.attributes.get("decision"))
+    elif role == OUTCOME:
+        yield OUTCOME, "outcome"
     else:
         yield PART, "other", ms
 
