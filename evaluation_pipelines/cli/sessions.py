@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Annotated
 
 import polars as pl
@@ -28,13 +29,15 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_groups import By, Sort, print_groups
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
+from evaluation_pipelines.outcomes.domain.by_session import by_session
 from evaluation_pipelines.people.identity_store import hidden_columns
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSION_OUTCOMES, SESSIONS
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.filters import HAPPENED, OUTCOMES
 from evaluation_pipelines.views.sessions import sessions as relation
 from evaluation_pipelines.views.sessions import with_details
 
@@ -43,8 +46,11 @@ _PAIRS = {"tool_mix", "session_attributes"}
 """Columns with keys and values."""
 
 
+Outcome = StrEnum("Outcome", list(OUTCOMES))  # type: ignore[misc]
+
+
 @with_session_filter
-def sessions(
+def sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
     by: Annotated[
         By | None,
         typer.Option(metavar="GROUP", help=f"One row per group instead: {', '.join(By)}."),
@@ -53,6 +59,12 @@ def sessions(
         Sort | None, typer.Option(help="With --by: column to sort by. Default: change.")
     ] = None,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
+    outcome: Annotated[
+        Outcome | None,
+        typer.Option(
+            metavar="OUTCOME", help=f"Only sessions with this outcome: {', '.join(OUTCOMES)}."
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -79,8 +91,8 @@ def sessions(
     adjusted for changes of the judge. Its means exclude sessions awaiting review.
     """
     if by is not None:
-        if as_of is not None:
-            raise typer.BadParameter("--as-of cannot be combined with --by")
+        if as_of is not None or outcome is not None:
+            raise typer.BadParameter("--as-of and --outcome cannot be combined with --by")
         print_groups(by, dates, sort or Sort("change"), limit, form, which)
         return
     if sort is not None:
@@ -89,14 +101,18 @@ def sessions(
     settings, then = load_settings(), parse_as_of(as_of)
     print_remark = print_line if is_table else print_error
     with read_lake_as_of(settings, then) as lake:
-        every = _keys(lake, dates_in(lake.partitions(AGENT_SESSIONS), date_range), which)
+        days = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
+        every = _keys(lake, days, which, outcome)
         newest = every.tail(limit or (_LIMIT if is_table else every.height))
         hidden = hidden_columns(settings.people_view)
         names = [name for name in SESSIONS.schema if name not in hidden]
         if newest.is_empty():
             if not is_table:
                 write_rows([], form, names)
-            print_remark(_no_sessions(lake, which, has_dates=dates is not None))
+            chosen = ", ".join(
+                filter(None, (options_text(which), outcome and f"--outcome {outcome}"))
+            )
+            print_remark(_no_sessions(lake, chosen, has_dates=dates is not None))
             return
     with read_stores_as_of(settings, then) as stores:
         rows = _rows(stores, newest, TABLE_COLUMNS if is_table else names, then, blind=is_table)
@@ -108,10 +124,14 @@ def sessions(
         print_remark(f"{pluralize(older, 'older session')} not shown: use --limit or --date")
 
 
-def _keys(lake: Lake, days: list[date], which: SessionFilter) -> pl.DataFrame:
+def _keys(lake: Lake, days: list[date], which: SessionFilter, outcome: str | None) -> pl.DataFrame:
     """Return session date and key of chosen sessions, in the order they started."""
     order = ["started_at", "ended_at", *SESSION_KEY]
-    return lake.read(AGENT_SESSIONS, days, ["session_date", *order], which.condition()).sort(order)
+    found = lake.read(AGENT_SESSIONS, days, ["session_date", *order], which.condition()).sort(order)
+    if outcome is None:
+        return found
+    happened = by_session(lake.read(SESSION_OUTCOMES, days)).filter(HAPPENED[outcome])
+    return found.join(happened, on=SESSION_KEY, how="semi", maintain_order="left")
 
 
 def _rows(
@@ -133,13 +153,13 @@ def _rows(
     return with_details(stores, ordered, names)
 
 
-def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
+def _no_sessions(lake: Lake, chosen: str, *, has_dates: bool) -> str:
     """Return a message for an empty list: empty lake, dates, or filter."""
     said = f"There are no sessions in {lake.store.address('')}"
     if not lake.partitions(AGENT_SESSIONS):
         return f"{said} yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR."
-    chosen = "" if which.is_empty else f" with {one_line(options_text(which))}"
-    return f"{said}{chosen}{' on these dates' if has_dates else ''}."
+    given = chosen and f" with {one_line(chosen)}"
+    return f"{said}{given}{' on these dates' if has_dates else ''}."
 
 
 def _record(row: SessionRow) -> SessionRow:

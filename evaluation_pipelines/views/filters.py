@@ -53,7 +53,7 @@ OUTCOMES = {
 }
 """Values of the filter by outcome."""
 
-_HAPPENED = {
+HAPPENED = {
     "committed": pl.col("committed"),
     "merged": pl.col("merged"),
     "not_merged": ~pl.col("merged"),
@@ -64,6 +64,7 @@ _HAPPENED = {
         for result in ("passed", "failed", "none")
     },
 }
+"""Value of that filter -> its condition on columns of SESSIONS."""
 
 _FIRST_YEAR, _LAST_YEAR, _MOST_DIGITS = 2000, 2200, 18
 
@@ -158,7 +159,7 @@ class ListQuery(SessionFilter):
         elif self.judge is not None:
             found += [pl.col("judge_badge") == JUDGED[self.judge], ~pl.col(WAITS)]
         if self.outcome is not None:
-            found.append(_HAPPENED[self.outcome])
+            found.append(HAPPENED[self.outcome])
         return pl.all_horizontal(SessionFilter.condition(self), *found)
 
 

@@ -345,6 +345,9 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
         rows = expected(workplace, WAITING).to_dicts()
         service = Service(workplace)
         page = service.browser(service.key(Role.REVIEWER)).get("/sessions").text
+    (merged,) = everywhere("sessions", "--outcome", "merged", "--format", "json").items()
+    assert (merged["organization_id"], merged["session_id"]) == ("acme", "same")
+    assert "with --outcome reverted." in everywhere("sessions", "--outcome", "reverted").out
     cell: Callable[[Mapping[str, Any], str], str] = SESSION_LISTING.cell
     assert [each[0] for each in reversed(table)] == [row["session_key"] for row in rows]
     for line, row in zip(reversed(table), rows, strict=True):

@@ -17,6 +17,8 @@ FEEDBACK: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("edit.hunk.action", "outcome"): {"accepted": 1, "rejected": 0},
     ("inline.done", "accepted"): {"true": 1, "false": 0},
     ("task.feedback", "feedbackType"): {"thumbs_up": 1, "thumbs_down": 0},
+    ("task.ai_output.accepted", "source"): {"human": 1},
+    ("task.ai_output.rejected", "source"): {"human": 0},
     ("coding_agent.edit.decision", "coding_agent.edit.decision"): {"accept": 1, "reject": 0},
 }
 """Event and attribute -> answer -> value of ``accepted``. Other answers are neither.

@@ -1,7 +1,9 @@
-"""Tests after the last edit, worked out by hand from calls in their order."""
+"""Tests after the last edit, and answers of people, worked out by hand."""
 
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.outcomes.domain.telemetry import telemetry_outcomes
@@ -48,3 +50,12 @@ def test_tests_after_the_last_edit(
         value, position = expected
         assert found == [(value, None if position is None else at(position))]
         assert rows["read_at"].to_list() == [at(len(calls))]
+
+
+def test_only_edits_that_a_person_decided_are_answers() -> None:
+    sent = {"rejected": "human", "accepted": "agent"}
+    calls = calls_of([call(f"task.ai_output.{word}") for word in sent])
+    attributes = pl.Series([f'{{"source": "{who}"}}' for who in sent.values()])
+    rows = calls.rows.with_columns(kind=pl.lit("outcome"), attributes=attributes)
+    found = telemetry_outcomes(replace(calls, rows=rows))
+    assert found.select("kind", "value").rows() == [("accepted", 0.0)]
