@@ -161,15 +161,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of later garbage collections: they stay anyway."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Let the end of the process release everything."""
-    gc.unfreeze()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
