@@ -332,7 +332,7 @@ class LocalSession:
     """A session of this machine.
 
     Attributes:
-        files: Its transcripts as telemetry, by path.
+        files: Its transcripts as telemetry by path, its own first.
         others: Ids of other recent sessions, by time of their last line, latest first.
     """
 
@@ -362,15 +362,11 @@ def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSessi
 def _session(
     session_id: str, group: Sequence[TranscriptFile], settings: TelemetrySettings
 ) -> list[tuple[str, bytes]]:
-    """Return the transcripts of a session as telemetry, by path: empty without an answer."""
-    heads = {transcript_file: transcript_file.head() for transcript_file in group}
-    own = [
-        transcript_file
-        for transcript_file in group
-        if heads[transcript_file].session_id == session_id
-    ]
+    """Return the transcripts of a session as telemetry by path: empty without an answer."""
+    heads = {file: file.head() for file in group}
+    own = [file for file in group if heads[file].session_id == session_id]
     contents = []
-    for file in own:
+    for file in sorted(own, key=lambda file: session_id not in file.path.name):  # its own first
         with suppress(OSError):
             known_ids = copied_ids(older_relatives(file, heads))
             pieces = read_transcript(file, settings, known_ids=known_ids)

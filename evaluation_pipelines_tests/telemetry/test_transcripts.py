@@ -18,11 +18,13 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
+from evaluation_pipelines.telemetry.local_transcripts import local_session
 from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -267,6 +269,17 @@ sys.stdin.readline()
 
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("capture", STORES)
+def test_a_session_of_a_store_is_scored_with_its_sub_agents(capture: str) -> None:
+    put(capture)
+    session_id = SESSIONS[capture][0]
+    found = local_session(load_settings(), session_id)
+    assert found is not None
+    own, sub_agent = [Path(name).name for name, _ in found.files]
+    assert own == session_id
+    assert sub_agent.startswith("ses_")
 
 
 def test_a_store_that_cannot_be_read_is_named(workplace: Workplace) -> None:
