@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -396,13 +397,19 @@ def _log_record(record: Record) -> dict[str, Any]:
     return {"attributes": _attributes(columns | record.columns)}
 
 
-def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
-    kinds = _VALUE_KINDS
-    return [
-        {"key": key, "value": {kinds[value.__class__]: value}}
-        for key, value in values.items()
+def _attributes(values: dict[str, Any]) -> msgspec.Raw:
+    """Encode values one by one: most time would go into dictionaries of dictionaries."""
+    encoded = [
+        _before(name, value.__class__) + _encode(value)
+        for name, value in values.items()
         if value is not None
     ]
+    return msgspec.Raw(b"[" + b"}},".join(encoded) + b"}}]" if encoded else b"[]")
+
+
+@lru_cache(maxsize=1024)
+def _before(name: str, kind: type) -> bytes:
+    return f'{{"key":"{name}","value":{{"{_VALUE_KINDS[kind]}":'.encode()
 
 
 _VALUE_KINDS = {str: "stringValue", int: "intValue", bool: "boolValue", float: "doubleValue"}
