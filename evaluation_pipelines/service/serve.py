@@ -16,6 +16,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+# The first page needs it, and an import waits for each thread that computes meanwhile.
+import scipy.special  # noqa: F401
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
