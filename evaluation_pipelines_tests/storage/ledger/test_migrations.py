@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from evaluation_pipelines.storage.ledger.ledger import (
 )
 from evaluation_pipelines.storage.ledger.tables import METADATA
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
+from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines_tests.judging.ledger.score_builders import started
 from evaluation_pipelines_tests.storage.ledger.baseline import make_baseline
 from evaluation_pipelines_tests.storage.ledger.revisions import differences, set_revision
@@ -125,6 +127,31 @@ def test_a_ledger_of_the_baseline_opens_and_loses_nothing(empty: sa.Engine, url:
         assert connection.scalar(sa.text("SELECT hash FROM forgotten")) == "0" * 32
     assert SourceFiles(ledger).get("f1").position == 7
     assert differences(ledger.engine) == []
+    ledger.close()
+
+
+def test_read_positions_lose_what_names_a_session(empty: sa.Engine, url: str) -> None:
+    make_baseline(empty)
+    with alembic(empty) as config:
+        command.upgrade(config, "transcripts")
+    context = {"session": "s1", "parent": "s0", "repository": "r", "branch": "b", "folder": "/f"}
+    with writing(empty) as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO transcripts (path_hash, program, head_bytes, head_sha256, size_bytes,"
+                " modified_at_ns, position, is_open, context)"
+                " VALUES (:hash, 'codex', 1, 'ab', 9, 5, 7, :is_open, :context)"
+            ),
+            {
+                "hash": "0" * 32,
+                "is_open": False,
+                "context": json.dumps(context | {"model": "m", "total": 3}),
+            },
+        )
+
+    ledger = open_ledger(url)
+    (read,) = TranscriptReads(ledger).known(["0" * 32]).values()
+    assert (read.position, json.loads(read.context)) == (7, {"model": "m", "total": 3})
     ledger.close()
 
 
