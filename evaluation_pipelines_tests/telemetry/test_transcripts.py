@@ -62,8 +62,9 @@ SESSIONS = {
     "qwen_code/0.24.4": ("830a44e5-0238-4ad5-b0b7-46c50a7eab91", 8, 36, 2, (6, 4, 2, 0)),
     # Requests 1 to 7 of GitHub Copilot CLI, the same calls.
     "genai/1.0.20": ("a7027ecb-0693-441d-8604-24456332e180", 7, 28, 2, (6, 4, 2, None)),
+    # Requests 1 to 6, the same calls without the edit. The shell that exits with 3 was refused.
+    "genai/1.0.49": ("cf9c7f4b-fe8b-40c6-bcc7-2e711d3bd4b5", 6, 21, 2, (4, 3, 1, 1)),
     # Requests 1 to 6, the same calls without the edit.
-    "genai/1.0.49": ("5f3b38a0-252c-4136-a989-2bdedb96a15b", 6, 21, 2, (5, 3, 2, None)),
     "genai/1.0.102": ("e4ce03c3-089a-488d-9386-6c348c045732", 6, 21, 2, (5, 3, 2, None)),
     # Requests 1 to 11, of which a sub-agent 8 and 9. Shell: ok, exit code 3, 1 of a search; three
     # reads, one of no file; an edit; the sub-agent; a rule refused to remove the file.
