@@ -317,11 +317,7 @@ def judge_demo(
     return run.run(days)
 
 
-def measure_demo_change(
-    stores: Stores,
-    progress: Progress | None = None,
-    clock: Callable[[], datetime] = utc_now,
-) -> list[JudgeChange]:
+def measure_demo_change(stores: Stores, progress: Progress | None = None) -> list[JudgeChange]:
     """Let both judges score the same sessions, and write the tables of the change.
 
     Raises:
@@ -329,11 +325,11 @@ def measure_demo_change(
         LakeError: A file cannot be read or written.
     """
     scripted = _scripted(stores)
-    history = read_history(scripted, clock())
+    history = read_history(scripted, utc_now())
     for change in history.changes:
         shown = progress or Silent()
-        AnchorRun(scripted, history, change, _TRIGGER, None, shown, clock, wire).run()
-    return write_judge_changes(scripted, clock())
+        AnchorRun(scripted, history, change, _TRIGGER, None, shown, utc_now, wire).run()
+    return write_judge_changes(scripted, utc_now())
 
 
 def _scripted(stores: Stores, **settings: str) -> Stores:

@@ -248,12 +248,12 @@ class SubmittedEvaluations:
         with reading(self._engine) as connection:
             return int(connection.scalar(query) or 0)
 
-    def agents_waiting(self, most: int = MOST_WAITING) -> list[tuple[str, str]]:
-        """Return organization and agent of evaluations that no ClickHouse has yet, at most some."""
+    def agents_waiting(self) -> list[tuple[str, str]]:
+        """Return organization and agent of evaluations that no ClickHouse has, up to a limit."""
         query = sa.select(_ROW.organization_id, _ROW.agent_id).distinct()
         query = query.where(_ROW.loaded_into.is_(None)).order_by(*query.selected_columns)
         with reading(self._engine) as connection:
-            return [(row[0], row[1]) for row in connection.execute(query.limit(most))]
+            return [(row[0], row[1]) for row in connection.execute(query.limit(MOST_WAITING))]
 
     def to_load(self, made_at: datetime) -> Iterator[list[dict[str, Any]]]:
         """Yield the evaluations that the ClickHouse made at a time does not have, in parts."""

@@ -262,16 +262,6 @@ SCORE_FLAGS = {
 }
 """Fields that mark a score as doubtful when true, and their meaning."""
 
-RUN_FIELDS = frozenset(
-    "score_id score_triggered_by scored_at_us started_at_us completed_at_us input_tokens "
-    "cached_tokens output_tokens judge_cost_usd latency_ms".split()
-)
-"""Fields of ``judge_scores`` that belong to the run: who, when and usage.
-
-A run that was killed and resumed, or that sent batches, leaves the same values in all others if the
-judge wrote the same.
-"""
-
 _COMPUTED = {
     "content_hash": ("is_current", "the session has that content still, null without a session"),
     "prompt_hash": ("current_prompt_used", "made by the rubric that would judge the session now"),

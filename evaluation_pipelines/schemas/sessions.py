@@ -310,8 +310,6 @@ OUTCOME_KINDS = {
 }
 """Kinds of outcomes, and the meaning of a value of 1. A user's own have a name with ``x_``."""
 
-OWN_KIND = "x_"
-
 SESSION_OUTCOMES = Table(
     name="session_outcomes",
     grain="one row per session window, kind of outcome, reference and source",

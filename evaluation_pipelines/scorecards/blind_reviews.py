@@ -32,19 +32,17 @@ from evaluation_pipelines.scorecards.store import (
     sessions_that_left,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.find import SessionName, chosen_of
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 
-def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[AuditSample]:
-    """Return the samples of chosen sessions that still get an answer, the oldest first."""
+def open_samples(stores: Stores) -> list[AuditSample]:
+    """Return the samples that still get an answer, the oldest first."""
     unanswered = [
         sample for sample in OverrideStore(stores.ledger).samples() if sample.override_id is None
     ]
     left = sessions_that_left(stores.ledger) if unanswered else ()
-    found = [sample for sample in unanswered if sample.key not in left]
-    return chosen_of(stores.lake, which, found)
+    return [sample for sample in unanswered if sample.key not in left]
 
 
 def waiting_samples(stores: Stores, organization: str | None) -> list[AuditSample]:

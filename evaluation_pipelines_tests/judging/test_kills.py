@@ -23,12 +23,11 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.validation import INTERRUPTED, load_labelled, validate
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.schemas.judge_score import RUN_FIELDS
 from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.judging.batch.batched import open_batched
+from evaluation_pipelines_tests.judging.batch.batched import RUN_FIELDS, open_batched
 from evaluation_pipelines_tests.judging.site import CONCURRENCY, Site, site
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers

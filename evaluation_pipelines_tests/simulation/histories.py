@@ -6,8 +6,10 @@ import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.regressions import LONGEST_WINDOW
-from evaluation_pipelines.comparison.domain.score_change import QUARTER
 from evaluation_pipelines_tests.simulation.scenarios import Codes, Numbers, Random
+
+QUARTER = 90
+"""Nights for which the chance of a crossing holds."""
 
 _HIGH = 95.0
 """Mean of the runs that do not fail, near 100."""

@@ -30,9 +30,6 @@ from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.numerics.estimates import Codes, Numbers, share_of
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
-QUARTER = 90
-"""Nights for which the chance of a crossing holds."""
-
 ALONE = 2
 """Models as which a single one counts: an interval has two ends, and that of an alert must not
 contain 0."""

@@ -10,9 +10,19 @@ from typing import Any
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.report import JudgeReport
-from evaluation_pipelines.schemas.judge_score import RUN_FIELDS, Score
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+
+RUN_FIELDS = frozenset(
+    "score_id score_triggered_by scored_at_us started_at_us completed_at_us input_tokens "
+    "cached_tokens output_tokens judge_cost_usd latency_ms".split()
+)
+"""Fields of ``judge_scores`` that belong to the run: who, when and usage.
+
+A run that was killed and resumed, or that sent batches, leaves the same values in all others if the
+judge wrote the same.
+"""
 
 _LEFT_OUT = RUN_FIELDS | {"booked_at_us", "booked_cost_usd", "turn_log"}
 

@@ -60,7 +60,7 @@ OF_FIRST_LINE = frozenset({"branch", "folder", "parent", "repository", "session"
 """Names in a context that are read from the first line again: nothing else keeps them."""
 
 
-def transcript_dialect(source_cli: str, *, sends_cost: bool = False) -> Dialect:
+def transcript_dialect(source_cli: str) -> Dialect:
     """Return the dialect of the records that a reader makes."""
     return Dialect(
         source_cli=source_cli,
@@ -71,7 +71,7 @@ def transcript_dialect(source_cli: str, *, sends_cost: bool = False) -> Dialect:
         refine=lambda row, rest: True,  # noqa: ARG005 - rows are complete
         refined=frozenset(),
         identified_by=frozenset({ID}),
-        sends_cost=sends_cost,
+        sends_cost=False,
         ran_by={
             "effort": ("effort",),
             "service_tier": ("service_tier",),
