@@ -337,6 +337,12 @@ def test_a_person_allows_or_refuses_a_tool_of_claude_code() -> None:
     ]
 
 
+def test_a_span_of_claude_code_without_its_type_is_unread_and_makes_no_session() -> None:
+    sent = {**span(1, None, "claude_code.interaction", 1, 9), "attributes": []}
+    found = read([line(sent, scope="com.anthropic.claude_code.tracing")])
+    assert (len(found.events), found.counts.unknown_records) == (0, 1)
+
+
 def test_a_text_of_10_mb_and_a_trace_over_three_days() -> None:
     """Texts are kept whole, and time does not matter."""
     prompt = "x" * 10_000_000

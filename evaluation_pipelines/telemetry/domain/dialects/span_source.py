@@ -138,6 +138,7 @@ class SpanSource:
         source_cli: Value of the column ``source_cli``.
         scopes: Prefixes of its instrumentation scopes.
         marks: Prefixes of attributes that only it writes, in any scope.
+        needs: Attributes without which it leaves a span of its scopes unread.
         kinds: Attributes with the kind of a span. The first one sent counts, else its name.
         roles: Kind -> role. Any other kind is a part.
         columns: Attribute -> column and conversion, for calls and tools.
@@ -170,6 +171,7 @@ class SpanSource:
     source_cli: str = "genai"
     scopes: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     ran_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     session: tuple[str, ...] = ("session.id", "gen_ai.conversation.id", "conversation.id")
     content: tuple[str, ...] = ()
@@ -193,7 +195,9 @@ class SpanSource:
 
     def recognizes(self, scope: str, names: frozenset[str]) -> bool:
         """Return True if it wrote spans of this scope with attributes of these names."""
-        return scope.startswith(self.scopes) or any(name.startswith(self.marks) for name in names)
+        if scope.startswith(self.scopes):
+            return names.issuperset(self.needs)
+        return any(name.startswith(self.marks) for name in names)
 
     def succeeded(self, view: SpanView) -> bool | None:
         """Return the outcome of a tool: None if it was cancelled or refused."""
