@@ -35,6 +35,7 @@ from evaluation_pipelines.telemetry.domain.spans import (
     assemble,
     join_signals,
 )
+from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
 _PROGRAMS = [dialect.source_cli for dialect in DIALECTS if dialect.has_warm_ups]
 
@@ -137,10 +138,13 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
 
 _IN_SESSION = ("organization_id", "session_id")
 _IS_SPAN = pl.col("trace_id").is_not_null()
-NEEDS_ALL = (_IS_SPAN.any() | (IS_TRANSCRIPT.any() & (~IS_TRANSCRIPT).any())).over(_IN_SESSION)
+_IS_OF_TRACE = pl.col("subagent_session_id").str.starts_with(TRACE).fill_null(value=False)
+NEEDS_ALL = ((_IS_SPAN | _IS_OF_TRACE).any() | (IS_TRANSCRIPT.any() & (~IS_TRANSCRIPT).any())).over(
+    _IN_SESSION
+)
 """True for events of sessions with spans or several signals: ``put_together`` changes them."""
 
-SIGNAL_COLUMNS = ("trace_id", "source_event_name")
+SIGNAL_COLUMNS = ("trace_id", "source_event_name", "subagent_session_id")
 """Columns of NEEDS_ALL, plus ``_IN_SESSION``."""
 
 
@@ -150,17 +154,18 @@ def put_together(landed: pl.DataFrame) -> Assembled:
     Args:
         landed: AGENT_EVENTS with the organization of their session, whole sessions.
     """
-    spans, events, dropped = landed.filter(_IS_SPAN), landed, Counter[str]()
+    own = pl.when(~_IS_OF_TRACE).then("subagent_session_id")  # a trace is no session
+    logs = landed.filter(~_IS_SPAN).with_columns(subagent_session_id=own)
+    spans, events, dropped = landed.filter(_IS_SPAN), logs, Counter[str]()
     if not spans.is_empty():
         together = assemble(spans)
-        # Own session id of a sub-agent. That of the trace is no session.
         is_own = pl.col("subagent").is_not_null() & (
             pl.col("span_session_id") != pl.col("session_id")
         )
         of_spans = together.events.with_columns(
             subagent_session_id=pl.when(is_own).then("span_session_id")
         )
-        joined = join_signals(pl.concat([landed.filter(~_IS_SPAN), of_spans]))
+        joined = join_signals(pl.concat([logs, of_spans]))
         events, dropped = joined.events, Counter(together.dropped) + Counter(joined.dropped)
     if not events.filter(IS_TRANSCRIPT).is_empty():
         joined = join_signals(events, IS_TRANSCRIPT)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
@@ -295,6 +295,11 @@ class Shapes:
 
     dialects: Sequence[Dialect]
     _by_keys: dict[tuple[str, ...], _ShapesOfKeys] = field(default_factory=dict)
+    _traced: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        scopes = (dialect.scopes for dialect in self.dialects if dialect.follows_traces)
+        self._traced = tuple(chain.from_iterable(scopes))
 
     def __iter__(self) -> Iterator[Shape]:
         for same_keys in self._by_keys.values():
@@ -305,8 +310,10 @@ class Shapes:
     ) -> Shape:
         """Add a record to its shape, and return the shape."""
         pairs = record.attributes or ()
-        if record.trace_id and any(pair.key == EVALUATION for pair in pairs):
-            pairs = [*pairs, *_evaluated(record)]
+        if record.trace_id and (
+            scope.startswith(self._traced) or any(pair.key == EVALUATION for pair in pairs)
+        ):
+            pairs = [*pairs, *_enclosing(record)]
         keys = tuple([pair.key for pair in pairs])
         values = plain_attributes(pairs)
         same_keys = self._by_keys.get(keys)
@@ -338,8 +345,8 @@ class Shapes:
         return Shape(scope, event_name, dialect, keys)
 
 
-def _evaluated(record: LogRecord) -> Iterator[KeyValue]:
-    """Yield the ids of the evaluated span as attributes."""
+def _enclosing(record: LogRecord) -> Iterator[KeyValue]:
+    """Yield the ids of the span around a record, or evaluated by it, as attributes."""
     for name, value in ((EVALUATED_TRACE, record.trace_id), (EVALUATED_SPAN, record.span_id)):
         if isinstance(value, str) and value:
             yield KeyValue(name, AnyValue(value))

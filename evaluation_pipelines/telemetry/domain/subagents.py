@@ -28,10 +28,10 @@ Parent = tuple[str, str | None]
 Of the parents of a sub-agent the first counts.
 """
 
-BY_ROOT, BY_TREE = "0:", "0~"
-"""Keys of the parent that the root of a trace names, and of the one that follows from its tree.
+BY_ROOT, BY_TREE, BY_RECORD = "0:", "0~", "3~"
+"""Keys of the parent of a trace that its root names, that follows from its tree, or of a log.
 
-Any other key starts with a higher number.
+Any other key starts with a number from 1 to 4.
 """
 
 
@@ -180,7 +180,8 @@ def named_parents(events: pl.DataFrame) -> dict[Session, Parent]:
     )
     found: dict[Session, Parent] = {}
     for owner, child, parent in records.unique(maintain_order=True).iter_rows():
-        found.setdefault(session_of(owner, child), (parent, None))
+        key = BY_RECORD if child.startswith(TRACE) else None
+        found.setdefault(session_of(owner, child), (parent, key))
     for child, best in _named_by_spans(events.filter(pl.col("trace_id").is_not_null())):
         found[child] = min(best, found.get(child, best), key=lambda each: each[1] or "")
     return found

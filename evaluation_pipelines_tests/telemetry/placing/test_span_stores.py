@@ -28,14 +28,16 @@ from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.placing.span_lines import (
     DAY_S,
     NOON,
+    SpanSent,
     hexadecimal,
     line,
+    nanoseconds,
     trace_session,
     turn,
 )
 from evaluation_pipelines_tests.telemetry.spans.captured import requests
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import claude
+from evaluation_pipelines_tests.world import attributes, claude, request
 from evaluation_pipelines_tests.world import line as logs
 
 ROOT, *INNER = turn("t1", DAY_S, "s1")
@@ -200,6 +202,31 @@ def test_the_error_of_a_call_is_that_of_the_span_within_it(workplace: Workplace)
     landed = workplace.lake.read(EVENT_TEXTS_LANDED, [day])
     calls = query_tool_calls(workplace.events(), landed).rows
     assert calls["error"].drop_nulls().to_list() == ["Shell command failed"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_logs_of_a_window_follow_the_session_that_their_trace_names(
+    workplace: Workplace, order: tuple[int, int]
+) -> None:
+    """Copilot in VS Code: calls are once, whichever signal comes first. Other logs stay."""
+    asks = SpanSent("t", "a", None, "invoke_agent", 0, 9, "chat")
+    calls = SpanSent("t", "b", "a", "chat", 1, 2, extra=(("gen_ai.response.id", "r"),))
+    reads = SpanSent("t", "c", "a", "execute_tool", 3, 4)
+    call = {"event.name": "gen_ai.client.inference.operation.details"}
+    tool = {"event.name": "copilot_chat.tool.call", "gen_ai.tool.name": "Read", "success": True}
+    records = [
+        {"timeUnixNano": nanoseconds(at), "attributes": attributes(values), "traceId": trace}
+        for trace, at, values in (
+            (hexadecimal("t", 32), 2, call | {"gen_ai.response.id": "r"}),
+            (hexadecimal("t", 32), 4, tool),
+            ("", 5, call | {"gen_ai.response.id": "r2"}),
+        )
+    ]
+    window = {"service.name": "copilot-chat", "session.id": "window"}
+    sent = json.dumps(request(records, window, "copilot-chat")).encode() + b"\n"
+    both = (sent, line(asks, calls, reads, resource=window))
+    land(workplace, *(both[number] for number in order))
+    assert counts(workplace) == [("chat", 1, 1, 1), ("window", None, 0, 1)]
 
 
 def test_one_trace_is_known_by_its_own_id_until_it_has_another(workplace: Workplace) -> None:

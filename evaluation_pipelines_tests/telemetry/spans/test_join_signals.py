@@ -1,5 +1,6 @@
 """Logs and spans of one run give the numbers of the logs, with what only the spans have."""
 
+import json
 from functools import cache
 
 import polars as pl
@@ -11,6 +12,7 @@ from evaluation_pipelines_tests.telemetry.spans.captured import (
     assembled,
     read,
     requests,
+    single_spans,
     told,
 )
 
@@ -112,3 +114,30 @@ def test_calls_of_one_model_at_one_time_are_as_many_as_the_logs_have() -> None:
         joined.events.filter(event_name="api_request").height
         == 1 + spans.filter(event_name="api_request").height
     )
+
+
+@pytest.mark.parametrize("left_out", [{"gen_ai.input.messages"}, {"gen_ai.response.id"}])
+def test_calls_of_copilot_that_are_logged_too_count_once(left_out: set[str]) -> None:
+    """Its conversations with the record that the conventions have for a call: that of its span.
+
+    By id, or by model and time: no conversation takes the record of another.
+    """
+    lines = []
+    for sent in single_spans(requests("copilot-cli")):
+        ((resource,), (scope,)) = sent["resourceSpans"], sent["resourceSpans"][0]["scopeSpans"]
+        (span,) = scope["spans"]
+        if span["name"].startswith("chat "):
+            name = {"stringValue": "gen_ai.client.inference.operation.details"}
+            pairs = [pair for pair in span["attributes"] if pair["key"] not in left_out]
+            record = {
+                "timeUnixNano": span["endTimeUnixNano"],
+                "attributes": [{"key": "event.name", "value": name}, *pairs],
+            }
+            entry = {"resource": resource["resource"], "scopeLogs": [{"logRecords": [record]}]}
+            lines.append(json.dumps({"resourceLogs": [entry]}).encode())
+    spans, logs = assembled(read(requests("copilot-cli")).events), read(lines).events
+    joined = join_signals(pl.concat([logs, spans]))
+    calls = spans.filter(pl.col("span_role") == "call")
+    assert joined.dropped["also in the logs"] >= logs.height == calls.height == 16
+    for (session_id,), of_spans in spans.group_by("session_id"):
+        assert told(joined.events.filter(session_id=session_id)) == told(of_spans)

@@ -4,7 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import text
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Row
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    EVALUATED_SPAN,
+    EVALUATED_TRACE,
+    EVALUATION,
+    Row,
+)
 from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, GENAI
 from evaluation_pipelines.telemetry.domain.dialects.library import Library
 from evaluation_pipelines.telemetry.domain.dialects.setup import (
@@ -51,14 +56,18 @@ _TOOL_CLASSES = {
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
     """Complete an event of Copilot Chat, whose scope also has events of the conventions.
 
-    Its sessions are the windows of VS Code, named by the resource; only the start of a chat names
-    the chat, of which nothing else is known.
+    Its sessions are the windows of VS Code, named by the resource, until spans name the chat: newer
+    versions send the trace of a record. The start of a chat names it, and nothing else does.
     """
-    named = row.pop(_NAMED_SESSION, None)
+    named, trace = row.pop(_NAMED_SESSION, None), None
+    if EVALUATION not in rest:
+        trace, _ = rest.pop(EVALUATED_TRACE, None), rest.pop(EVALUATED_SPAN, None)
     if row["source_event_name"] == "session.start":
         rest |= {"session.id": named} if named else {}
         return True
     row["session_id"] = named or row.get("session_id")
+    if trace is not None:
+        row["subagent_session_id"] = f"trace:{trace}"
     name = row["source_event_name"] or ""
     if name.startswith(GENAI.name_prefix):
         row["source_event_name"] = name.removeprefix(GENAI.name_prefix)
@@ -100,6 +109,7 @@ COPILOT_CHAT = replace(
     columns={**GENAI.columns, "session.id": (_NAMED_SESSION, text)},
     refine=_refine,
     told_by=None,  # it logs each call
+    follows_traces=True,
     never_sends=GENAI.never_sends
     | {"cache_read_tokens", "cache_creation_tokens", "cost_usd", "api_ms", "mean_api_ms"},
     program="copilot",

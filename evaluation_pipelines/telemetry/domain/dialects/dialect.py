@@ -17,7 +17,7 @@ EVALUATION, EVALUATED_TRACE, EVALUATED_SPAN = (
     "evaluated.trace_id",
     "evaluated.span_id",
 )
-"""Attribute of every evaluation, and attributes added to it: ids of the evaluated span."""
+"""Attribute of every evaluation, and attributes added to it and to records that follow traces."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -61,6 +61,7 @@ class Dialect:
         prompts_switch: Setting that makes it send prompt text; None if there is no such setting.
         parameters_switch: The same for tool call parameters.
         sends_exit_codes: True if shell commands that exit with an error are reported as failed.
+        follows_traces: True if records name no session but the resource: spans of their trace may.
         has_warm_ups: True if it sends requests only to warm up a model's cache.
     """
 
@@ -84,6 +85,7 @@ class Dialect:
     prompts_switch: str | None = None
     parameters_switch: str | None = None
     sends_exit_codes: bool = True
+    follows_traces: bool = False
     has_warm_ups: bool = False
 
     @property
