@@ -337,10 +337,18 @@ def test_a_person_allows_or_refuses_a_tool_of_claude_code() -> None:
     ]
 
 
-def test_a_span_of_claude_code_without_its_type_is_unread_and_makes_no_session() -> None:
-    sent = {**span(1, None, "claude_code.interaction", 1, 9), "attributes": []}
-    found = read([line(sent, scope="com.anthropic.claude_code.tracing")])
+@pytest.mark.parametrize("scope", ["com.anthropic.claude_code.tracing", "agent_framework"])
+def test_a_span_without_its_kind_is_unread_and_makes_no_session(scope: str) -> None:
+    sent = {**span(1, None, "chat", 1, 9), "attributes": []}
+    found = read([line(sent, scope=scope)])
     assert (len(found.events), found.counts.unknown_records) == (0, 1)
+
+
+def test_a_span_that_is_only_named_like_a_call_is_none() -> None:
+    """Such as an endpoint of a web server."""
+    named = [{"key": "gen_ai.conversation.id", "value": {"stringValue": "s"}}]
+    rows = read([line({**span(1, None, "chat", 1, 9), "attributes": named})]).events
+    assert rows["span_role"].to_list() == ["part"]
 
 
 def test_a_text_of_10_mb_and_a_trace_over_three_days() -> None:

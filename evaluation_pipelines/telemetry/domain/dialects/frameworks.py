@@ -51,7 +51,10 @@ INSTRUMENTATION = Instrumentation(settings=InstrumentationSettings(include_conte
 
 
 def _adk_role(view: SpanView, role: str) -> str:
-    return PART if view.attributes.get("gen_ai.tool.name") == "(merged tools)" else role
+    if view.attributes.get("gen_ai.tool.name") == "(merged tools)":
+        return PART
+    by_name = {"call_llm": CALL, "invocation": CHAIN}  # of schema 1
+    return by_name.get(view.name, role) if role == PART else role
 
 
 def _adk_outcome(view: SpanView, success: bool | None) -> bool | None:  # noqa: FBT001 - three values
@@ -62,7 +65,6 @@ def _adk_outcome(view: SpanView, success: bool | None) -> bool | None:  # noqa: 
 GOOGLE_ADK = replace(
     CONVENTIONS,
     scopes=("gcp.vertex.agent",),
-    roles={**CONVENTIONS.roles, "call_llm": CALL, "invocation": CHAIN},  # names, of schema 1
     session=("gcp.vertex.agent.session_id",),
     content=("gcp.vertex.agent.llm_", "gcp.vertex.agent.tool_"),
     asked=(*CONVENTIONS.asked, "gcp.vertex.agent.llm_request"),
@@ -101,6 +103,7 @@ def _strands_tool(view: SpanView) -> dict[str, Any]:
 STRANDS = replace(
     CONVENTIONS,
     scopes=("strands",),
+    needs=CONVENTIONS.kinds[:1],
     outcome=lambda view, success: success if view.has(("gen_ai.tool.status",)) else None,
     completes=_strands_tool,
     libraries={
@@ -117,6 +120,7 @@ STRANDS = replace(
 AGENT_FRAMEWORK = replace(
     CONVENTIONS,
     scopes=("agent_framework",),
+    needs=CONVENTIONS.kinds[:1],
     libraries={
         "agent-framework": Library(
             title="Microsoft Agent Framework",
@@ -130,6 +134,7 @@ AGENT_FRAMEWORK = replace(
 OPENAI_V2 = replace(
     CONVENTIONS,
     scopes=("opentelemetry.instrumentation.openai_v2",),
+    needs=CONVENTIONS.kinds[:1],
     cached=("gen_ai.usage.cache_read.input_tokens",),
 )
 _USAGE = "langsmith.metadata.usage_metadata"

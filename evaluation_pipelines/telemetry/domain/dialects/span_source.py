@@ -139,7 +139,7 @@ class SpanSource:
         scopes: Prefixes of its instrumentation scopes.
         marks: Prefixes of attributes that only it writes, in any scope.
         needs: Attributes without which it leaves a span of its scopes unread.
-        kinds: Attributes with the kind of a span. The first one sent counts, else its name.
+        kinds: Attributes with the kind of a span. The first one sent counts.
         roles: Kind -> role. Any other kind is a part.
         columns: Attribute -> column and conversion, for calls and tools.
         ran_by: As in a Dialect.

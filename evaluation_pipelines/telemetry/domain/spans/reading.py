@@ -259,11 +259,11 @@ def _identity(sent: Any) -> str | None:
 
 def _kind(source: SpanSource, view: SpanView) -> tuple[str, str]:
     """Return the kind of a span as sent, and its role."""
-    kind = text(view.first(source.kinds)) or view.name
+    kind = text(view.first(source.kinds)) or ""
     role = source.role(view, source.roles.get(kind, PART))
     if view.attributes.get("logfire.span_type") == "pending_span":  # sent again when it ends
         role = PART
-    return kind[:200], role
+    return (kind or view.name)[:200], role
 
 
 def _sessions(
