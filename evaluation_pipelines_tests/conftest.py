@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,3 +189,11 @@ def ledger(url: str) -> Iterator[Ledger]:
     opened = open_ledger(url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def interrupt() -> Iterator[None]:
+    """Handle Ctrl-C even if a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -3,17 +3,19 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import JudgeRun, RunRequest
+from evaluation_pipelines.judging.score_requests import RequestResult, request_score
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, NOON_NS, claude, line
@@ -77,9 +79,27 @@ class Judged:
         judge_run = JudgeRun(stores, plans, run_request, lambda: self.now)
         return judge_run.run(stores.lake.partitions(AGENT_SESSIONS))
 
+    def with_settings(self, **changes: object) -> Self:
+        """Return the same stores with other settings."""
+        return replace(self, workplace=self.workplace.with_settings(**changes))
+
+    def request(
+        self, session: str = "s1", *, organization: str | None = None, force: bool = False
+    ) -> RequestResult:
+        """Request a score of a session, as Ada."""
+        stores, query = self.workplace.stores, SessionName(session, organization)
+        plans = load_plans(stores, self.now)
+        return request_score(stores, plans, query, "ada", self.now, force=force)
+
     def scores(self, session_key: str) -> list[Score]:
         """Return all scorings of a session, oldest first."""
         return ScoreStore(self.workplace.ledger).by_session("default", session_key)
+
+    def all_scores(self) -> list[Score]:
+        """Return all scorings, by session."""
+        scores = ScoreStore(self.workplace.ledger)
+        found = [score for day in scores.dates() for score in scores.on_date(day)]
+        return sorted(found, key=lambda score: (score.session_key, score.scored_at_us))
 
     def score(self, session_key: str) -> Score:
         """Return the only scoring of a session."""

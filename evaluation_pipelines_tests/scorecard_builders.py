@@ -9,10 +9,11 @@ import polars as pl
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
-from evaluation_pipelines.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, evidence
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
-from evaluation_pipelines_tests.builders import Row, session, sessions_frame
+from evaluation_pipelines.scorecards.store import NewOverride
+from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
 
 REGISTERED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """Before every session of the builders."""
@@ -150,6 +151,71 @@ def said(override_id: int, score: float, **columns: object) -> Row:
         "made_at": REGISTERED_AT,
     }
     return defaults | columns
+
+
+def evaluated_session(score: float | None = 80.0, /, **columns: object) -> Row:
+    """Return a row of SESSION_EVALUATIONS: session ``s1`` by its scorecard of ``p``."""
+    source = "none" if score is None else "scorecard"
+    defaults: Row = {
+        "session_key": "s1#baseline-1",
+        "session_id": "s1",
+        "organization_id": "default",
+        "agent_id": "agent",
+        "model": "model-a",
+        "provider": "provider-a",
+        "classification_label": "code",
+        "task_class": "debug",
+        "started_at": at(0),
+        "ended_at": at(300),
+        "effective_100": score,
+        "effective_source": source,
+        "automatic_100": score,
+        "automatic_source": source,
+        "scorecard_100": score,
+        "disqualified": False,
+        "profile_id": "p",
+        "profile_version": 1,
+        "content_hash": "0",
+        "session_date": START.date(),
+    }
+    return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
+
+
+def evaluated_sessions(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """Return SESSION_EVALUATIONS."""
+    return pl.DataFrame(list(rows), schema=SESSION_EVALUATIONS.schema, orient="row")
+
+
+def scorecard(score: float, /, **columns: object) -> Row:
+    """Return a row of SCORECARDS: ``card`` of session ``s1`` by ``p``, on a scale of 0 to 10."""
+    defaults: Row = {
+        "card_id": "card",
+        "organization_id": "default",
+        "session_key": "s1#baseline-1",
+        "content_hash": "0",
+        "profile_id": "p",
+        "profile_version": 1,
+        "is_best_match": True,
+        "scale_min": 0.0,
+        "scale_max": 10.0,
+        "overall_score": score,
+        "confidence": 0.9,
+        "fallback": False,
+        "disqualified": False,
+        "model": "model-a",
+        "provider": "provider-a",
+        "classification_label": "code",
+        "started_at": at(0),
+        "session_date": START.date(),
+    }
+    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+
+
+def new_override(score: float = 20.0, /, **columns: Any) -> NewOverride:
+    """Return what Ada says of session ``s1#baseline-1`` under ``p``, on a scale of 0 to 100."""
+    row: dict[str, Any] = said(0, score, automatic_score=None) | columns
+    of_stored = {"override_id", "made_at"}
+    return NewOverride(**{name: row[name] for name in row.keys() - of_stored})
 
 
 def overrides(*rows: Mapping[str, object]) -> pl.DataFrame:

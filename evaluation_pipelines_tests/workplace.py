@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -50,6 +50,10 @@ class Workplace:
     landing: Landing
     lake: Lake
     ledger: Ledger
+
+    def with_settings(self, **changes: object) -> "Workplace":
+        """Return the same stores with other settings."""
+        return replace(self, settings=self.settings.model_copy(update=changes))
 
     @property
     def stores(self) -> Stores:

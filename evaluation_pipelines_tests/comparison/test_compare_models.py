@@ -28,7 +28,12 @@ from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines_tests.builders import START, Row, at, session
 from evaluation_pipelines_tests.comparison_builders import model
-from evaluation_pipelines_tests.scorecard_builders import profile
+from evaluation_pipelines_tests.scorecard_builders import (
+    evaluated_session,
+    new_override,
+    profile,
+    scorecard,
+)
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
@@ -45,76 +50,24 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
 
 def evaluation(number: int, score: float | None = 80.0, **columns: object) -> Row:
     """The evaluation of session ``s<number>``: its scorecard by p version 1."""
-    defaults: Row = {
-        "session_key": f"s{number}#baseline-1",
-        "session_id": f"s{number}",
-        "organization_id": "default",
-        "model": "model-a",
-        "provider": "provider-a",
-        "classification_label": "code",
-        "task_class": "debug",
-        "started_at": at(number),
-        "ended_at": at(number + 300),
-        "effective_100": score,
-        "scorecard_100": score,
-        "effective_source": "none" if score is None else "scorecard",
-        "profile_id": "p",
-        "profile_version": 1,
-        "content_hash": "0",
-        "session_date": DAY,
-    }
-    row = dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
-    return row | {
-        "automatic_100": row["effective_100"],
-        "automatic_source": row["effective_source"],
-    }
+    named = {"session_key": f"s{number}#baseline-1", "session_id": f"s{number}"}
+    times = {"started_at": at(number), "ended_at": at(number + 300)}
+    row = evaluated_session(score, **(named | times | columns))
+    automatic = {"automatic_100": row["effective_100"], "automatic_source": row["effective_source"]}
+    return row | automatic
 
 
 def card(number: int, score: float, scored: timedelta, **columns: object) -> Row:
     """A card of session ``s<number>`` that was written so long after the start."""
-    defaults: Row = {
-        "card_id": f"card {number} {score}",
-        "session_key": f"s{number}#baseline-1",
-        "organization_id": "default",
-        "content_hash": "0",
-        "profile_id": "p",
-        "profile_version": 1,
-        "is_best_match": True,
-        "scale_min": 0.0,
-        "scale_max": 10.0,
-        "overall_score": score / 10,
-        "confidence": 0.9,
-        "fallback": False,
-        "disqualified": False,
-        "model": "model-a",
-        "provider": "provider-a",
-        "classification_label": "code",
-        "started_at": at(number),
-        "scored_at": START + scored,
-        "session_date": DAY,
-    }
-    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+    names = {"card_id": f"card {number} {score}", "session_key": f"s{number}#baseline-1"}
+    times = {"started_at": at(number), "scored_at": START + scored}
+    return scorecard(score / 10, **(names | times | columns))
 
 
 def override(number: int, score: float, **columns: Any) -> NewOverride:
     """What Ada says of session ``s<number>``, on a scale of 0 to 10."""
-    defaults: dict[str, Any] = {
-        "organization_id": "default",
-        "session_key": f"s{number}#baseline-1",
-        "session_date": DAY,
-        "profile_id": "p",
-        "profile_version": 1,
-        "content_hash": "0",
-        "override_score": score / 10,
-        "scale_min": 0.0,
-        "scale_max": 10.0,
-        "automatic_score": 8.0,
-        "is_confirmation": False,
-        "source": "person",
-        "annotator": "Ada",
-        "reason": "because",
-    }
-    return NewOverride(**(defaults | columns))
+    scale = {"scale_max": 10.0, "automatic_score": 8.0, "session_key": f"s{number}#baseline-1"}
+    return new_override(score / 10, **(scale | columns))
 
 
 def put(place: Workplace, table: Table, rows: list[Row], day: date = DAY) -> None:

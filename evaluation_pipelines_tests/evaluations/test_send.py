@@ -4,7 +4,6 @@ import base64
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -28,7 +27,6 @@ from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import SettingsError, load_settings
 from evaluation_pipelines.settings.service import Webhook
-from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.evaluations.conftest import named, records
 from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.program import Program
@@ -55,12 +53,7 @@ ALL = {
 
 def send(judged: Workplace, now: datetime = NOW, **settings: Any) -> list[Sent]:
     """Send at a time, with other settings."""
-    return send_evaluations(with_settings(judged, **settings), lambda: now)
-
-
-def with_settings(judged: Workplace, **settings: Any) -> Stores:
-    stores = judged.stores
-    return replace(stores, settings=stores.settings.model_copy(update=settings))
+    return send_evaluations(judged.with_settings(**settings).stores, lambda: now)
 
 
 def correct(judged: Workplace, score: float, session: str = "s1", source: str = "person") -> None:
@@ -287,17 +280,6 @@ def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
     assert (ran.code, ran.items()[0]["last_error"]) == (4, "the endpoint answered with 500")
 
 
-def test_without_a_receiver_the_command_names_the_settings(
-    judged: Workplace, program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_DATA_DIR", str(judged.settings.data_dir))
-    for options in ((), ("--send",)):
-        ran = program("evaluations", *options)
-        assert (ran.code, ran.out) == (0, "")
-        for name in ("EVAL_EXPORT_OTLP_ENDPOINT", "EVAL_EXPORT_FILES_DIR", "EVAL_WEBHOOKS"):
-            assert name in ran.err
-
-
 SIGNED_WITH = "whsec_c2VjcmV0IG9mIHRoZSBDUk0h"  # base64 of "secret of the CRM!"
 
 
@@ -360,7 +342,7 @@ def test_failing_ended_and_refusing_receivers_need_attention(
     judged: Workplace, endpoint: Receiver
 ) -> None:
     def seen(now: datetime) -> list[tuple[str, str]]:
-        stores = with_settings(judged, webhooks=webhook(endpoint.url))
+        stores = judged.with_settings(webhooks=webhook(endpoint.url)).stores
         found = gather(stores, now).others
         return [(item.state, item.seen) for item in found if item.kind in ("receiver", "refused")]
 

@@ -3,7 +3,6 @@
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -132,22 +131,6 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
         assert estimate_cost(stores, history, change, judged.now)[1] == 0
 
 
-def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_judge(
-    tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judge_run, "LET_GO_S", 0.2)
-    with changed_judge(tmp_path, judge) as judged:
-        stores, query = judged.workplace.stores, SessionName("s4-5")
-        plans = load_plans(stores, judged.now)
-        asked = request_score(stores, plans, query, "ada", judged.now, force=True).score
-        scores = ScoreStore(stores.ledger)
-        with scores._rows() as rows:
-            rows.change_open(asked.score_id if asked else "", {"endpoint": "http://another"})
-        report = run_anchors(judged)
-        assert (report.is_finished, report.problems) == (True, [])
-        assert scores.get(asked.score_id if asked else "").status == "pending"
-
-
 def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
     tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,14 +150,6 @@ def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
         finally:
             judge.may_answer.set()
         assert (report.result(60).is_finished, report.result().problems) == (True, [])
-
-
-@pytest.fixture
-def interrupt() -> Iterator[None]:
-    """Handle Ctrl-C even if a shell has started the tests in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 class Interrupted(Silent):

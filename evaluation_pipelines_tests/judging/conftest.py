@@ -1,6 +1,5 @@
 """A scripted judge endpoint, and stores that judge with it."""
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +21,3 @@ def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
     """Empty stores that judge with that endpoint."""
     with open_judged(tmp_path, judge.base_url) as opened:
         yield opened
-
-
-@pytest.fixture
-def interrupt() -> Iterator[None]:
-    """Handle Ctrl-C even if a shell has started the tests in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judged import fill, session_with_texts
+from evaluation_pipelines_tests.judged import Judged, fill, session_with_texts
 from evaluation_pipelines_tests.telemetry.pipeline_steps import judge as judge_due
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S
@@ -41,8 +40,7 @@ class Site:
 
     def scores(self) -> list[Score]:
         """Return all scorings."""
-        scores = ScoreStore(self.workplace.ledger)
-        return [score for day in scores.dates() for score in scores.on_date(day)]
+        return Judged(self.workplace).all_scores()
 
     def stored(self) -> int:
         """Return the number of replies in the ledger."""

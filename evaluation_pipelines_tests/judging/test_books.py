@@ -1,7 +1,6 @@
 """Every state of the books, from telemetry and a judge to the table."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,11 @@ import pytest
 
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.judging.domain.missing_tools import Period
-from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.judging.score_table import missing_tools
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.world import claude, line
@@ -98,9 +94,7 @@ def test_a_session_is_deferred_in_flight_judged_and_scored_in_turn(labeled: Judg
     assert state == "deferred"
     assert reason.startswith("due: no judge run has scored it yet (automatic judging is off")
 
-    stores = labeled.workplace.stores
-    plans = load_plans(stores, labeled.now)
-    request_score(stores, plans, SessionName("s1"), "tests", labeled.now, force=False)
+    labeled.request()
     assert states(labeled)["s1"] == ("in_flight", "a scoring of the session is still open")
 
     labeled.run()
@@ -220,9 +214,8 @@ def test_a_flagged_score_that_is_left_out_has_no_card_and_the_books_say_why(
     assert labeled.score("s1#baseline-1").injection_suspected is True
     assert state(labeled) == "scored"
 
-    settings = labeled.workplace.stores.settings
     flags = {"judge_exclude_flagged": ("injection_suspected",)}
-    stores = replace(labeled.workplace.stores, settings=settings.model_copy(update=flags))
+    stores = labeled.with_settings(**flags).workplace.stores
     Build(stores, clock=lambda: labeled.now).run([JUNE_1])
     found = settled_books(stores, JUNE_1, labeled.now)
     why = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED: injection_suspected"

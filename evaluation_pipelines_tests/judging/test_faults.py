@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import request_score
-from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
@@ -106,30 +103,6 @@ def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ([http_error(400, "too long", "context_length_exceeded")], "the endpoint"),
-        ([http_error(422, "no such field")], "the endpoint answered 422"),
-        ([refuses()], "the judge refused (refusal)"),
-        ([says("I'm sorry, I cannot do that."), says("I cannot.")], "the judge refused: "),
-    ],
-)
-def test_a_permanent_fault_fails_for_good(
-    judged: Judged, judge: JudgeEndpoint, answers: list[Scripted], reason: str
-) -> None:
-    judge.script(*answers)
-    judged.run()
-
-    score = judged.score(KEY)
-    assert (score.status, score.retriable) == ("failed", False)
-    assert (score.error_message or "").startswith(reason)
-    judged.now += timedelta(days=9)
-    assert judged.run().states == {"failed": 1}
-    assert len(judge.requests) == len(answers)
-    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
-
-
-@pytest.mark.parametrize(
-    ("answers", "reason"),
-    [
         ([says("")], "the judge's answer was empty"),
         ([cut_by_length(), cut_by_length()], "the judge's answer was cut by the token limit"),
         ([says(score_reply(101)), says(score_reply(101))], "no verdict, even after a reminder"),
@@ -191,19 +164,6 @@ def test_silence_is_the_fault_of_the_endpoint_whatever_the_number_of_sessions(
     assert judged.score(KEY).attempt == 1
 
 
-@pytest.mark.parametrize("fault", [reset(), half_a_body()])
-def test_silence_about_one_session_is_its_own_fault_if_the_endpoint_answers_others(
-    one_by_one: Judged, judge: JudgeEndpoint, fault: Scripted
-) -> None:
-    judge.script(fault, fault, fault)
-    fill(one_by_one.workplace, session_with_texts("s1"), session_with_texts("s2", 60))
-
-    report = one_by_one.run()
-    assert (len(report.totals), report.failed.total()) == (1, 1)
-    score = one_by_one.score(KEY)
-    assert (score.status, score.retriable, score.attempt) == ("failed", True, 1)
-
-
 def test_a_suspect_is_judged_if_a_person_has_asked_for_it_meanwhile(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
@@ -212,15 +172,13 @@ def test_a_suspect_is_judged_if_a_person_has_asked_for_it_meanwhile(
     judge.may_answer.clear()
     with open_judged(tmp_path, judge.base_url, judge_concurrency=2) as judged:
         fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", 60))
-        stores = judged.workplace.stores
         with ThreadPoolExecutor(1) as pool:
             judging = pool.submit(judged.run)
             judge.wait_for(2)
             judge.may_answer.set()
             (suspect,) = wait_for(lambda: [e for e in keys if judged.score(e).status == "pending"])
             judge.may_answer.clear()
-            asked = load_plans(stores, judged.now), SessionName(suspect), "ada", judged.now
-            request_score(stores, *asked, force=False)
+            judged.request(suspect)
             judge.wait_for(5)
             judge.may_answer.set()  # the reply of the other session shows that the endpoint works
             assert len(judging.result(30).totals) == 2
@@ -240,21 +198,6 @@ def test_an_endpoint_that_is_down_stops_the_run_and_leaves_all_sessions_due(
     assert 0 < report.calls < 100
     judge.always(Scripted())
     assert len(judged.run().totals) == 40
-
-
-@pytest.mark.parametrize(("sessions", "is_stopped"), [(2, False), (8, True)])
-def test_the_same_rejection_of_several_sessions_is_the_fault_of_the_endpoint(
-    one_by_one: Judged, judge: JudgeEndpoint, sessions: int, is_stopped: bool
-) -> None:
-    fill(one_by_one.workplace, *(session_with_texts(f"t{n}", 60 * n) for n in range(sessions)))
-    judge.always(http_error(400, "unsupported value in request 17"))
-
-    report = one_by_one.run()
-    assert (report.failed.total(), report.deferred["endpoint_down"]) == (0, sessions)
-    assert ("3 sessions got the same answer" in (report.stop_reason or "")) is is_stopped
-    assert len(judge.requests) <= 4
-    judge.always(Scripted())
-    assert len(one_by_one.run().totals) == sessions
 
 
 def test_a_rejected_session_fails_for_good_if_others_are_judged(
@@ -332,18 +275,3 @@ def test_what_failed_is_judged_again_on_request(judged: Judged, judge: JudgeEndp
     assert judged.run().states == {"failed": 1, "scored": 1}
     report = judged.run(extra=ExtraDue(failed=True))
     assert (len(report.totals), report.states["scored"]) == (1, 1)
-
-
-@pytest.mark.parametrize("status", [307, 401, 403, 404])
-def test_an_endpoint_that_refuses_every_call_stops_the_run_immediately(
-    judged: Judged, judge: JudgeEndpoint, status: int
-) -> None:
-    judge.always(http_error(status))
-
-    report = judged.run()
-    assert report.is_endpoint_down
-    assert f"the endpoint answered {status}" in (report.stop_reason or "")
-    assert judged.score(KEY).status == "pending"  # without a lost attempt
-    judge.always(Scripted())
-    assert len(judged.run().totals) == 1
-    assert judged.score(KEY).attempt == 1

@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -91,11 +90,7 @@ def test_a_scoring_that_cannot_be_resumed_fails_with_the_reason(
         fill(judged.workplace, line(more))
         report = judged.run()
     else:
-        settings = judged.workplace.settings.model_copy(
-            update={"judge_rubric": "incident-investigation"}
-        )
-        other = replace(judged, workplace=replace(judged.workplace, settings=settings))
-        report = other.run()
+        report = judged.with_settings(judge_rubric="incident-investigation").run()
 
     lost = judged.scores(KEY)[0]
     assert report.discarded == {reason: 1}
@@ -202,11 +197,11 @@ def test_batches_leave_no_transcript_and_are_not_sent_twice(
     with open_batched(tmp_path / "stores", judge) as batched:
         batched.land("s1")
         if step == "retrieve":
-            batched.advance()
+            batched.run()
         with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
             patched.setattr(tempfile, "tempdir", str(files))
             patched.setattr(BatchApi, step, terminated)
-            batched.advance()
+            batched.run()
 
         assert seen == [0 if step == "retrieve" else 1]
         assert list(files.glob("judge-batches-*")) == []
@@ -215,16 +210,6 @@ def test_batches_leave_no_transcript_and_are_not_sent_twice(
             batched.finish()
         assert [score.status for score in batched.all_scores()] == ["completed"]
         assert set(judge.batches.sent.values()) == {1}
-
-
-@pytest.mark.usefixtures("_terminated_call")
-def test_a_validation_is_interrupted(judged: Judged) -> None:
-    stores = judged.workplace.stores
-    plan = load_plans(stores, judged.now).default
-    before = signal.getsignal(signal.SIGTERM)
-    ended = validate(stores, plan, load_labelled(None)[:1])
-    assert ended.stop_reason == INTERRUPTED  # with the verdicts that arrived
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.usefixtures("_terminated_call")

@@ -32,9 +32,7 @@ SESSION_USD = 0.026
 
 def spent(judged: Judged) -> float:
     """Return the cost of all replies in the ledger."""
-    scores = ScoreStore(judged.workplace.ledger)
-    found = [score for day in scores.dates() for score in scores.on_date(day)]
-    return sum(score.judge_cost_usd or 0.0 for score in found)
+    return sum(score.judge_cost_usd or 0.0 for score in judged.all_scores())
 
 
 def test_a_night_stops_below_its_budget_and_the_next_one_continues(
@@ -189,7 +187,7 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
         if limit_of == "run":
             report = judged.run(max_cost_usd=limit)
         else:
-            report = limited(judged, limit).run()
+            report = judged.with_settings(judge_max_cost_per_day_usd=limit).run()
         assert report.deferred == {"no_money": 1}
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
@@ -209,7 +207,7 @@ def test_a_retry_that_may_be_charged_twice_must_fit_into_the_daily_budget(
         fill(judged.workplace, session_with_texts("s1"))
         limit = least_that_fits(judged)
 
-        report = limited(judged, limit).run()
+        report = judged.with_settings(judge_max_cost_per_day_usd=limit).run()
         assert report.deferred == {"no_money": 1}
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
@@ -217,14 +215,8 @@ def test_a_retry_that_may_be_charged_twice_must_fit_into_the_daily_budget(
         assert (left.status, left.turn_log, left.reserved_cost_usd) == ("pending", (), None)
         assert 0.9 * limit < (left.booked_cost_usd or 0.0) < limit
 
-        again = limited(judged, 9 * limit).run()
+        again = judged.with_settings(judge_max_cost_per_day_usd=9 * limit).run()
         assert len(again.totals) == 1
-
-
-def limited(judged: Judged, day_usd: float) -> Judged:
-    """Return the same stores with a daily limit."""
-    settings = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": day_usd})
-    return replace(judged, workplace=replace(judged.workplace, settings=settings))
 
 
 def least_that_fits(judged: Judged) -> float:

@@ -16,7 +16,6 @@ from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.batch.batched import open_batched
-from evaluation_pipelines_tests.judging.test_score_requests import request
 from evaluation_pipelines_tests.workplace import NOW
 
 CODE: dict[str, Any] = {"classification__label": "code"}
@@ -125,7 +124,7 @@ def test_a_rubric_with_other_criteria_does_not_count_and_says_so(
     with open_batched(tmp_path, judge, judge_mode=mode, **mine) as judged:
         judged.land("s1")
         if way == "request":
-            request(judged)
+            judged.request()
         report = judged.run()
         if way == "batch":
             judged.finish()

@@ -84,14 +84,6 @@ def test_rubrics_of_the_user_are_added_to_the_shipped_ones(user_rubrics: Path) -
     assert tuple(load_rubrics(user_rubrics)) == (*SHIPPED, "mine")
 
 
-def test_another_wording_has_another_hash(user_rubrics: Path) -> None:
-    before = load_rubrics(user_rubrics)["mine"].prompt_hash
-    path = user_rubrics / "mine" / "missing_tools.md"
-    path.write_text(path.read_text(encoding="utf-8") + "!", encoding="utf-8")
-
-    assert load_rubrics(user_rubrics)["mine"].prompt_hash != before
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [

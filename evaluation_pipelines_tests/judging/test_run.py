@@ -177,18 +177,6 @@ def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) ->
     assert all(len(boundary) == 32 and boundary.isalnum() for boundary in boundaries)
 
 
-def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_reported(tmp_path: Path) -> None:
-    with open_judged(tmp_path, "http://127.0.0.1:9", OPENAI_BASE_URL=None) as judged:
-        fill(judged.workplace, session_with_texts("s1"))
-        report = judged.run()
-
-    assert report.candidates == 0
-    assert report.summary() == (
-        "nothing was judged: no judge endpoint is configured: set OPENAI_BASE_URL to an "
-        "OpenAI-compatible endpoint, or OPENAI_API_KEY to use OpenAI's own"
-    )
-
-
 @pytest.mark.parametrize(
     ("settings", "overrides", "message"),
     [

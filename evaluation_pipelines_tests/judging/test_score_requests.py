@@ -13,8 +13,6 @@ from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import RunRequest, judge_session
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
-    look_up,
-    request_score,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
@@ -33,41 +31,33 @@ CREATED, EXISTING, IN_PROGRESS = (
 )
 
 
-def request(
-    judged: Judged, session: str = KEY, *, force: bool = False, organization: str | None = None
-) -> RequestResult:
-    stores = judged.workplace.stores
-    plans, query = load_plans(stores, judged.now), SessionName(session, organization)
-    return request_score(stores, plans, query, "reviewer", judged.now, force=force)
-
-
 def test_a_request_creates_a_pending_scoring_which_the_next_run_judges(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
-    requested = request(judged)
+    requested = judged.request()
 
     assert requested.answer == CREATED
     assert requested.score is not None
-    assert (requested.score.status, requested.score.score_triggered_by) == ("pending", "reviewer")
+    assert (requested.score.status, requested.score.score_triggered_by) == ("pending", "ada")
     assert len(judged.run().totals) == 1
     score = judged.score(KEY)
     assert (score.score_id, score.status) == (requested.score.score_id, "completed")
-    assert score.score_triggered_by == "reviewer"
+    assert score.score_triggered_by == "ada"
     assert score.content_level == "full"
 
 
 def test_an_open_scoring_of_older_content_counts_as_in_progress(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
-    request(judged)
+    judged.request()
     fill(judged.workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
 
-    assert request(judged).answer == IN_PROGRESS
-    assert request(judged, force=True).answer == RequestAnswer("conflict", 409)
+    assert judged.request().answer == IN_PROGRESS
+    assert judged.request(force=True).answer == RequestAnswer("conflict", 409)
 
 
 def test_a_session_without_text_is_judged_on_request(judged: Judged) -> None:
     fill(judged.workplace, line(claude("user_prompt", 0, session__id="s1")))
     assert judged.run().states == {"too_thin": 1}
-    request(judged)
+    judged.request()
 
     assert len(judged.run().totals) == 1
     assert judged.score(KEY).content_level == "none"
@@ -82,69 +72,28 @@ def test_an_unambiguous_session_id_is_enough(judged: Judged) -> None:
         session_with_texts("a#b"),
     )
 
-    assert request(judged, "s1").answer == CREATED
-    assert request(judged, "a#b").answer == CREATED
-    assert request(judged, "a#b#baseline-1").answer == IN_PROGRESS
+    assert judged.request("s1").answer == CREATED
+    assert judged.request("a#b").answer == CREATED
+    assert judged.request("a#b#baseline-1").answer == IN_PROGRESS
     with pytest.raises(SessionNotFoundError, match=r"s2 is in several organizations.*acme, other"):
-        request(judged, "s2")
+        judged.request("s2")
     with pytest.raises(SessionNotFoundError, match="s2#baseline-1 is in several"):
-        request(judged, "s2#baseline-1")
-    found = request(judged, "s2", organization="acme")
+        judged.request("s2#baseline-1")
+    found = judged.request("s2", organization="acme")
     assert found.score is not None
     assert found.score.organization_id == "acme"
-    assert request(judged, "s1", organization="acme").answer == RequestAnswer("unknown", 404)
+    assert judged.request("s1", organization="acme").answer == RequestAnswer("unknown", 404)
 
 
 def test_concurrent_requests_get_the_same_scoring(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: request(judged), range(8)))
+        answers = list(pool.map(lambda _: judged.request(), range(8)))
 
     (score,) = {answer.score.score_id for answer in answers if answer.score}
     assert judged.score(KEY).score_id == score
     assert sorted(answer.answer.action for answer in answers) == ["create"] + ["existing"] * 7
     assert {answer.answer.http_status for answer in answers} == {202}
-
-
-def test_a_lookup_finds_the_newest_scoring_or_nothing(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    stores = judged.workplace.stores
-
-    assert look_up(stores, SessionName("unknown"), judged.now).answer.http_status == 404
-    unscored = look_up(stores, SessionName("s1"), judged.now)
-    assert (unscored.answer.http_status, unscored.window is None) == (404, False)
-    judged.run()
-    request(judged, force=True)
-    newest = look_up(stores, SessionName("s1"), judged.now)
-    assert (newest.answer, newest.score) == (EXISTING, judged.scores(KEY)[-1])
-
-
-def test_a_session_is_judged_immediately_for_a_waiting_caller(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2"))
-    stores = judged.workplace.stores
-    plans = load_plans(stores, judged.now)
-
-    def wait(session: str, *, force: bool = False) -> RequestResult:
-        query, run_request = SessionName(session), RunRequest("reviewer")
-        result, _ = judge_session(
-            stores, plans, query, run_request, force=force, clock=lambda: judged.now
-        )
-        return result
-
-    first = wait("s1")
-    assert (first.answer, first.score) == (CREATED, judged.score(KEY))
-    assert first.score is not None
-    assert first.score.status == "completed"
-    assert judged.scores("s2#baseline-1") == []
-    assert wait("s1").answer == EXISTING
-    again = wait("s1", force=True)
-    assert again.answer == CREATED
-    assert again.score is not None
-    assert again.score.score_id != first.score.score_id
-    assert wait("unknown").answer == RequestAnswer("unknown", 404)
-    assert judge.turns() == ["score", "missing-tools"] * 2
 
 
 def test_a_waiting_caller_gets_the_reason_of_an_endpoint_and_a_score_when_it_answers(

@@ -1,6 +1,5 @@
 """The table of judge scores."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -31,8 +30,7 @@ def test_a_score_is_current_if_its_rubric_would_judge_its_session_now(judged: Ju
     judged.run()
     assert [row["current_prompt_used"] for row in table(judged)] == [True, True]
 
-    named = judged.workplace.settings.model_copy(update={"judge_rubric": "incident-investigation"})
-    other = replace(judged, workplace=replace(judged.workplace, settings=named))
+    other = judged.with_settings(judge_rubric="incident-investigation")
     current = {row["session_id"]: row["current_prompt_used"] for row in table(other)}
     # The rubric of the settings is for sessions without a judge profile; s2 has that of its label.
     assert current == {"s1": False, "s2": True}
@@ -55,17 +53,6 @@ def test_every_scoring_has_a_row_with_any_status(judged: Judged, judge: JudgeEnd
     (failed,) = (row for row in rows if row["status"] == "failed")
     assert failed["error_message"] == "the endpoint answered 400: no"
     assert (failed["total_score"], failed["criteria_scores"]) == (None, None)
-
-
-def test_the_same_scores_give_the_same_file(judged: Judged) -> None:
-    fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(4)))
-    judged.run()
-    table(judged)
-    before = contents(judged.workplace.lake, JUDGE_SCORES)
-    assert before
-
-    table(judged)
-    assert contents(judged.workplace.lake, JUDGE_SCORES) == before
 
 
 def test_dates_are_unpublished_until_the_lake_has_the_scores_of_the_ledger(judged: Judged) -> None:

@@ -27,7 +27,6 @@ from evaluation_pipelines.judging.domain.validation import (
 from evaluation_pipelines.judging.endpoint.client import CallLimits
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.judging.validation import (
     INTERRUPTED,
     LabelledSessionsError,
@@ -40,7 +39,6 @@ from evaluation_pipelines.judging.validation import (
     with_attacks,
 )
 from evaluation_pipelines.progress import Silent
-from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines_tests.docs.documents import ROOT
@@ -114,8 +112,7 @@ def test_verdicts_are_those_of_the_strict_rules_and_money_is_booked(
 
 def test_a_request_of_a_person_is_served_meanwhile(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
-    stores, now = judged.workplace.stores, judged.now
-    request_score(stores, load_plans(stores, now), SessionName("s1"), "ada", now, force=False)
+    judged.request()
 
     assert run(judged, FIRST_TASK[:1]).stop_reason is None
     assert judged.score("s1#baseline-1").status == "completed"
@@ -140,10 +137,7 @@ def test_a_run_ends_at_the_budget_of_the_run_or_of_the_day(
     assert (ended.sessions.height, judge.requests, booked_usd(judged)) == (0, [], 0)
 
     # Five sessions of 0.003 USD: the limit is reached whether their calls overlap or not.
-    limited = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": 0.015})
-    judged.workplace = type(judged.workplace)(
-        limited, judged.workplace.landing, judged.workplace.lake, judged.workplace.ledger
-    )
+    judged = judged.with_settings(judge_max_cost_per_day_usd=0.015)
     ended = run(judged, FIRST_TASK)
     assert "max_cost_of_day" in (ended.stop_reason or "")
     assert booked_usd(judged) <= 0.015

@@ -1,6 +1,5 @@
 """Files of judge profiles, and their registration."""
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from evaluation_pipelines.profiles.domain.profile import ProfileError, criterion
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import (
-    SHIPPED,
     concerned_labels,
     files_fingerprint,
     keep_profile,
@@ -24,6 +22,7 @@ from evaluation_pipelines.profiles.sync import (
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.criteria import unknown_criteria
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.scorecard_builders import profile, registry
 from evaluation_pipelines_tests.scorecards.calls_profile import (
@@ -33,21 +32,25 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     profile_file,
     work,
 )
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
 
 A = profile(id="a", match_labels=["code"])
 B = profile(id="b", match_labels=["code"])
 EVERY = profile(id="every", match_labels=["*"])
-MINE = """\
-id: mine
-version: 1
-name: Mine
-match_labels: ["*"]
-method: heuristic
-criteria:
-  - id: tool_count
-"""
+
+
+def test_a_date_whose_sessions_are_damaged_is_due_with_a_new_profile(workplace: Workplace) -> None:
+    build_from(workplace, session("a"))
+    (part,) = workplace.lake.parts(AGENT_SESSIONS)
+    (root_of(workplace.lake) / part.path).unlink()
+    text = PROFILE.format(version=1).replace("[code]", "['*']")
+    write_profile(workplace.settings.profiles_dir, "mine.yaml", text)
+    sync_profiles(workplace.stores, NOW)
+    newest = ProfileStore(workplace.ledger).registry().newest()
+    assert "mine" in {registered.profile.id for registered in newest}
+    due = [queued_date.session_date for queued_date in RebuildQueue(workplace.ledger).pending(NOW)]
+    assert due == [date(2026, 6, 1)]
 
 
 @pytest.mark.parametrize(
@@ -71,32 +74,6 @@ def test_labels_whose_sessions_are_scored_otherwise(
     before: list[object], after: list[object], labels: set[str]
 ) -> None:
     assert concerned_labels(registry(*before), registry(*after)) == labels  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def built(tmp_path: Path) -> Iterator[Workplace]:
-    with open_workplace(tmp_path) as workplace:
-        workplace.land("logs.jsonl", session("a"))
-        workplace.ingest()
-        workplace.build()
-        yield workplace
-
-
-def write(workplace: Workplace, text: str = MINE) -> None:
-    folder = workplace.settings.profiles_dir
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "mine.yaml").write_text(text)
-
-
-def test_a_date_whose_sessions_are_damaged_is_due_with_a_new_profile(built: Workplace) -> None:
-    (part,) = built.lake.parts(AGENT_SESSIONS)
-    (root_of(built.lake) / part.path).unlink()
-    write(built)
-    sync_profiles(built.stores, NOW)
-    known = {registered.profile.id for registered in ProfileStore(built.ledger).registry().newest()}
-    assert "mine" in known
-    due = [queued_date.session_date for queued_date in RebuildQueue(built.ledger).pending(NOW)]
-    assert due == [date(2026, 6, 1)]
 
 
 PROFILE = """\
@@ -144,31 +121,20 @@ def test_shipped_profiles_are_valid(tmp_path: Path) -> None:
         assert unknown_criteria(shipped) == []
 
 
-def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones(tmp_path: Path) -> None:
+def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones_or_replace_them(
+    tmp_path: Path,
+) -> None:
     write_profile(tmp_path, "b.yaml", PROFILE.format(version=2))
     write_profile(tmp_path, "a.yml", PROFILE.format(version=1))
     write_profile(tmp_path, ".hidden.yaml", "no")
     files = read_profiles(tmp_path)
-
-    mine = [
-        (path.name, judge_profile.version)
-        for path, judge_profile in files.profiles
-        if judge_profile.id == "mine"
-    ]
+    mine = [(path.name, found.version) for path, found in files.profiles if found.id == "mine"]
     assert mine == [("a.yml", 1), ("b.yaml", 2)]
     assert len(files.profiles) == 2 + 5
-
-
-def test_a_profile_with_the_id_of_a_shipped_one_replaces_it(tmp_path: Path) -> None:
     custom = PROFILE.format(version=2).replace("id: mine", "id: code-hybrid", 1)
     write_profile(tmp_path, "code.yaml", custom)
-    found = [
-        judge_profile
-        for _, judge_profile in read_profiles(tmp_path).profiles
-        if judge_profile.id == "code-hybrid"
-    ]
-
-    assert [(judge_profile.version, judge_profile.name) for judge_profile in found] == [(2, "Mine")]
+    profiles = [found for _, found in read_profiles(tmp_path).profiles if found.id == "code-hybrid"]
+    assert [(found.version, found.name) for found in profiles] == [(2, "Mine")]
 
 
 def test_an_invalid_file_is_reported_and_the_others_are_used(tmp_path: Path) -> None:
@@ -301,10 +267,6 @@ def test_a_disk_without_space_leaves_no_file_behind(
     assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
 
 
-def test_the_shipped_folder_is_part_of_the_package() -> None:
-    assert SHIPPED.parents[1].name == "evaluation_pipelines"
-
-
 LATER = NOW + timedelta(minutes=1)
 SENT: dict[str, Any] = {
     "id": "mine",
@@ -415,21 +377,3 @@ def test_an_unknown_criterion_scores_the_midpoint_with_a_warning(workplace: Work
     (card,) = cards(workplace, "mine")
     # Half of 100 for the unknown one, 1 - 1/4 for one call of at most four: (50 + 75) / 2.
     assert card["overall_score"] == pytest.approx(62.5)
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"criteria": []}, "needs criteria"),
-        ({"id": "No Id"}, "id: "),
-        ({"unknown": 1}, "unknown: "),
-        ({"matchLabels": []}, "match_labels"),
-    ],
-)
-def test_what_is_no_profile_is_refused_and_nothing_is_stored(
-    workplace: Workplace, change: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ProfileError, match=problem):
-        set_definition(workplace.stores, {**SENT, **change}, NOW)
-    known = ProfileStore(workplace.ledger).registry().newest()
-    assert {registered.origin for registered in known} == {"shipped"}

@@ -232,28 +232,6 @@ def test_a_signal_that_moves_in_time_or_to_another_identity_is_there_once(
     assert reputation_store.scores_as_of(NOW)["identity_id"].to_list() == [uuid(2)]
 
 
-def test_the_maintained_scores_follow_new_and_retired_signals(
-    reputation_store: ReputationStore,
-) -> None:
-    now = datetime.now(UTC)
-    rows = signals_frame([signal(1, 1, now, score_delta=-0.5), signal(2, 2, now)])
-    reputation_store.upsert(REPUTATION_EVENTS, rows, 1)
-    reputation_store.refresh()
-    scores = {
-        row["identity_id"]: row["task_quality_score"]
-        for row in reputation_store.scores().to_dicts()
-    }
-    assert scores == {uuid(1): -0.5, uuid(2): 1.0}
-
-    assert reputation_store.retire(REPUTATION_EVENTS, [uuid(1)], 2) == 1
-    reputation_store.refresh()
-    left = {row["identity_id"]: row for row in reputation_store.scores().to_dicts()}
-    assert left[uuid(1)]["total_events"] == 0
-    assert left[uuid(1)]["overall_score"] == 0.0
-    assert left[uuid(1)]["overall_observed"] is None
-    assert left[uuid(2)]["task_quality_score"] == 1.0
-
-
 def test_of_two_writers_that_move_a_signal_the_newer_revision_stays_whoever_comes_last(
     reputation_store: ReputationStore,
 ) -> None:

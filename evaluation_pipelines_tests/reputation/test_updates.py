@@ -1,6 +1,5 @@
 """Sessions in ClickHouse: one signal each, as they are scored now."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -127,21 +126,6 @@ def test_a_score_that_changes_or_goes_changes_the_one_signal_and_the_evaluation_
     assert (row["total_events"], row["task_quality_score"]) == (1, pytest.approx(0.2))
 
 
-def test_a_session_that_goes_on_or_changes_its_agent_stays_one_signal(
-    workplace: Workplace, reputation_store: ReputationStore
-) -> None:
-    put(workplace, DAY, evaluated("a", 100.0))
-    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW)
-    resumed = evaluated("a", 60.0, ended_at=START + timedelta(hours=3), agent_id="other")
-    put(workplace, DAY, resumed)
-    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW + timedelta(minutes=1))
-    assert scout(reputation_store) is None
-    ids = [str(session_event_id("default", "a"))]
-    (signal,) = reputation_store.live(REPUTATION_EVENTS, ids).to_dicts()
-    assert signal["timestamp"] == START + timedelta(hours=3)
-    assert reputation_store.live(AGENT_EVALUATIONS, ids)["agent_id"].to_list() == ["other"]
-
-
 def test_a_session_that_begins_on_another_day_is_not_taken_back_by_the_one_it_left(
     workplace: Workplace, reputation_store: ReputationStore
 ) -> None:
@@ -230,7 +214,7 @@ def test_outcomes_are_signals_by_a_setting_and_each_counts_once_as_it_is_known_n
     put_outcomes(workplace, *same, ("a", "task_reopened", None, "outside", 1.0))
     off, store = workplace.stores, reputation_store
     changed = {"outcome_signals": True, "signal_deltas": {"review_positive": 0.25}}
-    on = replace(off, settings=off.settings.model_copy(update=changed))
+    on = workplace.with_settings(**changed).stores
     assert bridge_sessions(off, store, [DAY], NOW) == BridgeResult(1, 1, 0)
 
     bridged = bridge_sessions(on, store, [DAY], NOW)

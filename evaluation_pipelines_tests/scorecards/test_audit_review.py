@@ -1,12 +1,11 @@
 """Rounds of several reviewers through one audit sample."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_review import (
-    LOOKING_TIME,
     NO_REASON,
     WHOLE_TRANSCRIPT,
     AuditReview,
@@ -63,20 +62,6 @@ def order(review: AuditReview, now: datetime) -> list[str]:
     return keys
 
 
-def test_the_first_of_two_answers_to_one_session_is_the_answer(sampled: Workplace) -> None:
-    ada, bo, sample = begun(sampled, "Ada"), begun(sampled, "Bo"), first_of(sampled)
-    first, second = answer(ada, sample, 20), answer(bo, sample, 80)
-
-    assert (first.is_answer, second.is_answer) == (True, False)
-    rows = OverrideStore(sampled.ledger).of_dates()
-    assert rows.select("annotator", "override_score", "source", "reason").rows() == [
-        ("Ada", 20, "audit", NO_REASON),
-        ("Bo", 80, "person", NO_REASON),
-    ]
-    assert str(ada.progress()) == "1 of 3 answered, 0 skipped"
-    assert str(bo.progress()) == "0 of 2 answered, 0 skipped"
-
-
 def test_a_reason_changes_neither_score_nor_source(sampled: Workplace) -> None:
     ada, sample = begun(sampled, "Ada"), first_of(sampled)
     given = answer(ada, sample, 20)
@@ -92,47 +77,10 @@ def test_a_reason_changes_neither_score_nor_source(sampled: Workplace) -> None:
     assert OverrideStore(sampled.ledger).of_dates()["reason"].to_list() == [NO_REASON]
 
 
-def test_a_session_that_another_reviewer_looks_at_comes_later_for_a_while(
-    sampled: Workplace,
-) -> None:
-    ada, bo = begun(sampled, "Ada"), begun(sampled, "Bo")
-    first = ada.next_sample((), NOW)
-    assert first is not None
-    assert first.session_key == KEYS[0]
-    ada.show(first, NOW)
-
-    later = NOW + LOOKING_TIME + timedelta(seconds=1)
-    assert order(bo, NOW) == [KEYS[1], KEYS[2], KEYS[0]]
-    assert order(bo, later) == list(KEYS)
-    bo.skip(first, NOW)
-    assert order(bo, later) == [KEYS[1], KEYS[2], KEYS[0]]
-
-
 def test_a_reviewer_needs_a_name_and_has_no_progress_before_a_round(sampled: Workplace) -> None:
     with pytest.raises(OverrideError, match="annotator is empty"):
         AuditReview(sampled.stores, " ")
     assert AuditReview(sampled.stores, "Ada").progress() is None
-
-
-def test_a_mistyped_answer_is_taken_back_and_asked_of_others(sampled: Workplace) -> None:
-    ada, ben = begun(sampled, "ada"), begun(sampled, "ben")
-    sample = first_of(sampled)
-    answer(ada, open_samples(sampled.stores)[1], 70)
-    answer(ada, sample, 8)
-    store = OverrideStore(sampled.ledger)
-
-    # Of two answers the newest; the session is open again, and the answer counts nowhere.
-    assert ada.undo(NOW) == ("default", KEYS[0], 8)
-    assert [open_sample.session_key for open_sample in open_samples(sampled.stores)] == [
-        KEYS[0],
-        KEYS[2],
-    ]
-    assert store.of_dates()["override_score"].to_list() == [70]
-    # Ada has seen the automatic score: Ben is asked, and his answer counts.
-    assert order(ada, NOW) == [KEYS[2]]
-    assert order(ben, NOW) == [KEYS[0], KEYS[2]]
-    assert answer(ben, sample, 80).is_answer
-    assert store.of_dates()["override_score"].to_list() == [70, 80]
 
 
 def test_an_answer_is_taken_back_by_its_reviewer_only(sampled: Workplace) -> None:

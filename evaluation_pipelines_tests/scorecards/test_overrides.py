@@ -12,7 +12,6 @@ from evaluation_pipelines.scorecards.overrides import (
     OverrideError,
     import_overrides,
     override,
-    overrides_with_states,
     plain_number,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
@@ -144,13 +143,6 @@ def test_every_bad_row_is_listed_with_its_line_and_nothing_is_stored(
     assert RebuildQueue(two_sessions.ledger).pending(NOW) == []
 
 
-def test_good_rows_of_a_file_with_bad_ones_are_stored_on_request(two_sessions: Workplace) -> None:
-    done = import_rows(two_sessions, "s2,80,Ada,good,", "s9,20,Ada,x,", skip_bad=True)
-
-    assert (done.stored, len(done.bad)) == (1, 1)
-    assert scores(two_sessions) == [80]
-
-
 def test_a_row_that_repeats_the_current_override_is_not_stored_again(
     two_sessions: Workplace,
 ) -> None:
@@ -163,31 +155,29 @@ def test_a_row_that_repeats_the_current_override_is_not_stored_again(
     assert scores(two_sessions) == [20, 80, 30, 20]
 
 
-def test_of_two_rows_for_one_session_the_last_counts(two_sessions: Workplace) -> None:
-    import_rows(two_sessions, "s1,20,Ada,x,", "s1,30,Bo,y,")
-    found = overrides_with_states(two_sessions.stores)
-
-    assert found.select("override_100", "state").rows() == [(20, "replaced"), (30, "live")]
-
-
-@pytest.mark.parametrize("heading", ["", "session,score\n", "Session,score,annotator,reason\n"])
-def test_a_file_without_its_heading_is_refused(two_sessions: Workplace, heading: str) -> None:
-    with pytest.raises(OverrideError, match="the heading lacks"):
-        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x\n"], NOW)
-
-
 @pytest.mark.parametrize(
-    ("heading", "column"),
+    ("heading", "row", "problem"),
     [
-        ("session,score,annotator,reason,score\n", "score"),
-        ("session,score,annotator,reason,profile,profile\n", "profile"),
+        *(
+            (heading, "s1,20,Ada,x\n", "the heading lacks")
+            for heading in ("", "session,score\n", "Session,score,annotator,reason\n")
+        ),
+        *(
+            (
+                f"session,score,annotator,reason,{twice}\n",
+                "s1,20,Ada,x,30\n",
+                f"the heading has {name} more than once",
+            )
+            for twice, name in (("score", "score"), ("profile,profile", "profile"))
+        ),
+        (HEADING, 's1,20,"Ada"x,y,\n', r"line \d is not CSV"),
     ],
 )
-def test_a_column_that_the_heading_names_twice_is_refused(
-    two_sessions: Workplace, heading: str, column: str
+def test_a_file_without_its_heading_or_another_one_is_refused(
+    two_sessions: Workplace, heading: str, row: str, problem: str
 ) -> None:
-    with pytest.raises(OverrideError, match=f"the heading has {column} more than once"):
-        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x,30\n"], NOW)
+    with pytest.raises(OverrideError, match=problem):
+        import_overrides(two_sessions.stores, [heading, row], NOW)
     assert scores(two_sessions) == []
 
 
@@ -195,11 +185,6 @@ def test_columns_that_are_not_read_may_have_any_names(two_sessions: Workplace) -
     lines = ["session,score,annotator,reason,,,note,note\n", "s1,20,Ada,x,,,one,two\n"]
 
     assert import_overrides(two_sessions.stores, lines, NOW) == ImportResult(1, 0, ())
-
-
-def test_a_file_that_is_no_csv_is_refused(two_sessions: Workplace) -> None:
-    with pytest.raises(OverrideError, match=r"line \d is not CSV"):
-        import_overrides(two_sessions.stores, [HEADING, 's1,20,"Ada"x,y,\n'], NOW)
 
 
 def test_other_organizations_and_profiles_can_be_named(two_sessions: Workplace) -> None:

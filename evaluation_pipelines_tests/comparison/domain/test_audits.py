@@ -94,38 +94,28 @@ def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "reason"),
+    ("answers", "more", "reason"),
     [
-        ({}, "29 of the 30 audited sessions that it takes"),
+        (29, {}, "29 of the 30 audited sessions that it takes"),
         (
-            {"others": 7, "chosen": 90},
+            *(29, {"others": 7, "chosen": 90}),
             (
                 "29 of the 30 audited sessions that it takes, 7 more were drawn with unknown "
                 "probabilities, 90 more were corrected, but chosen and not drawn at random"
             ),
         ),
+        (30, {"coverage": 0.79}, "only 79% of the sessions are of dates with an audit sample"),
+        (30, {"coverage": 0.8}, None),
     ],
 )
-def test_fewer_than_thirty_answers_are_refused(more: dict[str, Any], reason: str) -> None:
-    found = corrected_mean(AUTOMATIC, audit((29, 72.0, 0.5), (9, None, 0.5), **more))
-
-    assert (
-        found["corrected_score"],
-        found["corrected_score_lowest"],
-        found["corrected_score_highest"],
-    ) == (None, None, None)
-    assert (found["audited"], found["unanswered"], found["correction_reason"]) == (29, 9, reason)
-
-
-def test_a_sample_of_some_of_the_dates_is_refused() -> None:
-    found = corrected_mean(AUTOMATIC, audit((30, 72.0, 0.5), coverage=0.79))
-
-    assert (
-        found["correction_reason"] == "only 79% of the sessions are of dates with an audit sample"
-    )
-    assert (
-        corrected_mean(AUTOMATIC, audit((30, 72.0, 0.5), coverage=0.8))["correction_reason"] is None
-    )
+def test_a_sample_of_few_answers_or_of_some_dates_is_refused(
+    answers: int, more: dict[str, Any], reason: str | None
+) -> None:
+    found = corrected_mean(AUTOMATIC, audit((answers, 72.0, 0.5), (9, None, 0.5), **more))
+    means = [found[f"corrected_score{end}"] for end in ("", "_lowest", "_highest")]
+    assert [mean is None for mean in means] == [reason is not None] * 3
+    assert (found["audited"], found["unanswered"]) == (answers, 9)
+    assert found["correction_reason"] == reason
 
 
 def _population(random: np.random.Generator, sizes: Sequence[int]) -> pl.DataFrame:
@@ -267,36 +257,31 @@ def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() ->
     assert found.models.height == 1
 
 
-def test_a_run_that_failed_at_the_start_needs_no_correction() -> None:
+def corrected(rows: list[Row], **columns: object) -> dict[str, Any]:
+    """Return the row of these runs, of which people scored 32."""
+    found = compared(rows, audits=audits(*said(rows, **columns)))
+    return model(found, "a", effective_source="scorecard")
+
+
+def test_what_needs_no_correction_or_is_not_represented_is_left_out() -> None:
     rows = judged(90)
-    for row in rows[80:]:
-        row |= {"failed_at_start": True, "score": 0.0}
-    found = model(compared(rows, audits=audits(*said(rows))), "a", effective_source="scorecard")
-
-    assert found["corrected_score"] == pytest.approx(found["naive_score"] - 8 * 80 / 90)
-
-
-def test_samples_with_unknown_probabilities_are_left_out() -> None:
-    rows = judged(90)
-    found = compared(rows, audits=audits(*said(rows, inclusion_probability=None)))
-    row = model(found, "a", effective_source="scorecard")
-
-    assert (row["corrected_score"], row["audited"]) == (None, 0)
-    assert row["correction_reason"] == (
+    unknown = corrected(rows, inclusion_probability=None)
+    assert (unknown["corrected_score"], unknown["audited"]) == (None, 0)
+    assert unknown["correction_reason"] == (
         "0 of the 30 audited sessions that it takes, 32 more were drawn with unknown probabilities"
     )
-
-
-def test_dates_without_a_sample_are_not_represented_by_others() -> None:
-    rows = judged(90)
-    for row in rows[60:]:
-        row["started_at"] = UNTIL - timedelta(days=9)
-    row = model(compared(rows, audits=audits(*said(rows))), "a", effective_source="scorecard")
-
-    assert row["correction_reason"] == "only 67% of the sessions are of dates with an audit sample"
-
-
-def test_other_rows_have_no_correction() -> None:
-    row = model(compared(sample("a", scores(80, 40), 0)), "a")
-
-    assert (row["naive_score"], row["audited"], row["correction_reason"]) == (None, None, None)
+    # Runs that failed at the start are known to be right.
+    failed = [*rows[:80], *(row | {"failed_at_start": True, "score": 0.0} for row in rows[80:])]
+    found = corrected(failed)
+    assert found["corrected_score"] == pytest.approx(found["naive_score"] - 8 * 80 / 90)
+    # Dates without a sample are not represented by others.
+    old = UNTIL - timedelta(days=9)
+    found = corrected([*rows[:60], *(row | {"started_at": old} for row in rows[60:])])
+    why = "only 67% of the sessions are of dates with an audit sample"
+    assert found["correction_reason"] == why
+    other = model(compared(sample("a", scores(80, 40), 0)), "a")
+    assert (other["naive_score"], other["audited"], other["correction_reason"]) == (
+        None,
+        None,
+        None,
+    )

@@ -1,4 +1,4 @@
-"""The comparison as a whole: groups, ranks, verdicts, frontier."""
+"""The comparison as a whole: groups, ranks, verdicts, frontier, and rules that it keeps."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,9 +9,14 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.compare import (
+    CHECKS,
     Comparison,
     Question,
     coverage,
+    every_session_is_accounted_for,
+    figures_lie_in_their_intervals,
+    models_and_pairs_stand_once,
+    no_model_got_worse,
     worst_sessions,
 )
 from evaluation_pipelines.comparison.domain.findings import verdict_list
@@ -26,6 +31,7 @@ from evaluation_pipelines_tests.comparison_builders import (
     sample,
     scores,
     three_models,
+    worse_lately,
 )
 
 
@@ -120,15 +126,15 @@ def test_points_per_dollar_need_a_known_cost_of_four_in_five_runs(
     assert (row["on_frontier"] is True) is expected
 
 
-def test_what_costs_nothing_has_no_points_per_dollar() -> None:
+def test_without_costs_runs_or_anything_to_compare_figures_are_unknown() -> None:
     row = model(compared([run(at, 80.0, cost_usd=0.0) for at in range(3)]), "model-a")
     assert (row["avg_cost_usd"], row["score_per_dollar"]) == (0, None)
-
-
-def test_a_row_of_disqualified_runs_alone_has_no_figures() -> None:
     row = model(compared([run(0, 0.0, is_disqualified=True)]), "model-a")
     assert (row["runs"], row["disqualified"], row["avg_score"]) == (0, 1, None)
     assert (row["cost_coverage"], row["pass_rate"], row["score_sd"]) == (None, None, None)
+    found = compared([])
+    assert (found.models.height, found.pairs.height, found.regressions.height) == (0, 0, 0)
+    assert coverage(found) == []
 
 
 def test_profile_versions_and_sources_are_never_mixed() -> None:
@@ -238,31 +244,6 @@ def test_a_question_narrows_what_is_compared() -> None:
         assert found.runs["session_key"].to_list() == [f"s{number}#baseline-1"]
 
 
-def test_every_session_is_in_exactly_one_line_of_the_account() -> None:
-    rows = [
-        *three_models(),
-        *sample("few", scores(80, 3), 400),
-        *sample("mixed", scores(80, 2), 500),
-        *[row | {"model": None} for row in sample("x", scores(80, 4), 600)],
-        run(700, None, reason="it has not ended yet"),
-        run(701, None),
-        run(702, 0.0, is_disqualified=True, model="aspen"),
-    ]
-    found = compared(rows)
-    lines = [(each["what"], each["sessions"]) for each in coverage(found)]
-    assert lines == [
-        ("ranked", 144),
-        ("unknown model", 4),
-        ("insufficient", 3),
-        ("mixed", 2),
-        ("disqualified", 1),
-        ("no score", 1),
-        ("no score", 1),
-    ]
-    reasons = {each["why"] for each in coverage(found)}
-    assert {"it has not ended yet", "nothing to score"} < reasons
-
-
 def test_the_worst_sessions_come_first_the_newest_of_equals_before_the_older() -> None:
     rows = [
         run(1, 30.0),
@@ -272,12 +253,6 @@ def test_the_worst_sessions_come_first_the_newest_of_equals_before_the_older() -
     ]
     worst = worst_sessions(compared(rows), 2)
     assert worst["session_key"].to_list() == ["s3#baseline-1", "s2#baseline-1"]
-
-
-def test_nothing_to_compare_is_no_error() -> None:
-    found = compared([])
-    assert (found.models.height, found.pairs.height, found.regressions.height) == (0, 0, 0)
-    assert coverage(found) == []
 
 
 def test_with_enough_runs_and_a_small_difference_it_may_be_chance_and_no_more_is_promised() -> None:
@@ -341,3 +316,46 @@ def test_models_whose_runs_all_score_the_same_are_compared_beside_others() -> No
     pairs = compared(rows).pairs
     (pair,) = pairs.filter(model_a="a", model_b="b").to_dicts()
     assert (pair["difference"], pair["runs_needed"]) == (0, None)
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    return compared([*three_models(), run(900, None), run(901, 0.0, is_disqualified=True)])
+
+
+def test_a_sound_comparison_keeps_all_rules_and_each_is_named_as_its_function(
+    found: Comparison,
+) -> None:
+    results = [rule(found) for rule in CHECKS]
+    assert all(result.passed for result in results)
+    assert [result.rule for result in results] == [rule.__name__ for rule in CHECKS]
+
+
+def test_a_row_that_stands_twice_is_found(found: Comparison) -> None:
+    models = replace(found, models=pl.concat([found.models, found.models]))
+    assert not models_and_pairs_stand_once(models).passed
+    pairs = replace(found, pairs=pl.concat([found.pairs, found.pairs]))
+    assert models_and_pairs_stand_once(pairs).table == "model_comparison"
+    assert not models_and_pairs_stand_once(pairs).passed
+
+
+@pytest.mark.parametrize(
+    "wrong", [pl.lit(1.0).alias("avg_cost_usd_low"), pl.lit(101.0).alias("avg_score")]
+)
+def test_a_figure_outside_of_its_interval_is_found(found: Comparison, wrong: pl.Expr) -> None:
+    broken = replace(found, models=found.models.with_columns(wrong))
+    result = figures_lie_in_their_intervals(broken)
+    assert not result.passed
+    assert result.examples[0] == "aspen (provider-a)"
+
+
+def test_a_session_that_is_nowhere_is_found(found: Comparison) -> None:
+    result = every_session_is_accounted_for(replace(found, models=found.models.head(2)))
+    assert (result.passed, result.expected) == (False, "146 session windows")
+
+
+def test_a_model_that_got_worse_is_a_warning() -> None:
+    result = no_model_got_worse(compared(worse_lately()))
+    assert (result.passed, result.severity) == (False, "warning")
+    assert result.found == "a (provider-a) (code) got worse"
+    assert result.examples[0].endswith("points since 2026-11-14")

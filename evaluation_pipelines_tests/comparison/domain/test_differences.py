@@ -146,22 +146,15 @@ def test_classes_weigh_as_much_as_both_sides_have_of_them() -> None:
     assert (number, share) == pytest.approx((2, 8 / 9))
 
 
-def test_without_a_common_class_nothing_can_be_said() -> None:
+def test_without_a_common_class_two_people_or_spread_there_is_no_error() -> None:
     a, b = arm([80.0, 70], [0, 0]), arm([60.0, 50], [1, 1])
-    assert difference(a, b) == Difference()
-    assert shared_classes(a, b) == (0, 0.0)
-
-
-def test_where_a_class_leaves_one_person_there_is_no_error() -> None:
+    assert (difference(a, b), shared_classes(a, b)) == (Difference(), (0, 0.0))
     # Both have class 0 and used both models, but only person 0 has it on both sides.
     a = arm([80.0, 70, 60], [0, 1, 0], [0, 1, 0])
     b = arm([70.0, 60], [0, 2], [0, 1])
     found = difference(a, b)
     assert (found.value, found.p) == (0, None)
     assert paired_difference(arm([80.0], people=[0]), arm([70.0], people=[0])) == Inference(10)
-
-
-def test_one_person_or_no_spread_has_no_error() -> None:
     one = difference(arm([80.0, 70], people=[0, 0]), arm([60.0, 50], people=[0, 1]))
     assert (one.value, one.p, one.low) == (20, None, None)
     same = difference(arm([80.0] * 5), arm([70.0] * 5))

@@ -12,7 +12,6 @@ from evaluation_pipelines.comparison.domain.models import name_of
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     compared,
-    run,
     sample,
     scores,
     three_models,
@@ -91,19 +90,6 @@ def test_it_is_said_how_many_runs_would_decide() -> None:
     assert found is not None
     assert int(found[1]) >= 581
     assert said.endswith(" sessions per model (now 40 and 40).")
-
-
-def test_a_better_model_that_is_disqualified_more_is_not_called_chance() -> None:
-    out = [
-        run(900 + at, 0.0, model="aspen", person=f"user {at}", is_disqualified=True)
-        for at in range(12)
-    ]
-    # With such a spread 48 runs are too few for 5 points, and enough for 30.
-    aspen = sample("aspen", scores(75, 48, 20, seed=1), 0)
-    birch = sample("birch", scores(45, 48, 20, seed=2), 100)
-    (said,) = facts(answer([*aspen, *birch, *out]))
-    assert said.endswith(". No verdict: the model with higher scores is disqualified more.")
-    assert "chance" not in said
 
 
 def test_what_more_runs_would_not_change_is_not_asked_for() -> None:

@@ -93,24 +93,6 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(by: Grouping, message: 
         grouping("weather")
 
 
-def test_the_report_has_the_words_of_what_is_compared_and_the_same_numbers() -> None:
-    rows = [
-        *sample("main", drawn(85, 40, 5, 1), 0, provider=None),
-        *sample("new", drawn(60, 40, 5, 2), 100, provider=None),
-    ]
-    by = grouping("branch")
-    found = compared(rows, Question(SINCE, UNTIL, nouns=by.nouns, by=by), watches=False)
-    plain = compared(rows, Question(SINCE, UNTIL), watches=False)
-    assert found.pairs.equals(plain.pairs)
-    text = markdown_report(found).replace("\\", "")
-    assert text.startswith("# Branch comparison\n\nSessions started 2026-10-24 to 2026-11-20 ")
-    assert ", compared by branch. Updated" in text
-    assert "### code: pairs of branches" in text
-    assert "other people, other models." in text
-    said = re.sub(r"other models\.", "", text)
-    assert not re.search("[Mm]odel|Alert:", said)
-
-
 def test_arms_that_share_no_person_say_so() -> None:
     arms = [
         [each | {"model": name, "person": f"{name} {each['person']}"} for each in sample("x", s, n)]

@@ -143,25 +143,15 @@ def test_with_too_few_sessions_on_a_side_it_says_how_many_there_are(
 def test_a_measure_counts_the_sessions_in_which_it_is_known() -> None:
     rows = [worn(cost_usd=None)] * 2 + [worn()] * 4 + [session()] * 6
     (row,) = lifts(rows, [5.0] * 5 + [None] + [5.0] * 6)
-
     assert of(row, "cost_usd") == [None, None, None, "not yet: 4 of 5"]
     assert (row["cost_usd_sessions"], row["cost_usd_baseline_sessions"]) == (4, 6)
-    assert of(row, "composite")[3] == "no spread"
-    assert row["composite_sessions"] == 5
-
-
-def test_a_session_with_one_call_has_a_failure_rate() -> None:
+    assert (of(row, "composite")[3], row["composite_sessions"]) == ("no spread", 5)
+    # A session of one call has a failure rate, 1 / 1 - 0 / 1, and one without calls has none.
     rows = [worn(total_tools=1, tools_failed=1)] * 5 + [session(total_tools=1, tools_failed=0)] * 5
     (row,) = lifts(rows, [5.0] * 10)
-
-    # 1 / 1 - 0 / 1
     assert of(row, "failure_rate") == [1.0, None, None, "no spread"]
-
-
-def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_none() -> None:
     rows = [worn(total_tools=0, tools_failed=0, cost_usd=float("inf"))] * 5 + [session()] * 5
     (row,) = lifts(rows, [5.0] * 10)
-
     assert row["failure_rate_state"] == row["cost_usd_state"] == "not yet: 0 of 5"
     assert row["active_s_state"] == "no spread"
 

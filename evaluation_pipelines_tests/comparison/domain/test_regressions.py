@@ -317,36 +317,37 @@ ROW: dict[str, Any] = {
 }
 
 
-def test_scores() -> None:
-    assert alert_sentences(ROW) == (
-        "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Mean automatic score: 71.2 in 84 sessions "
-        "since then, 80.0 in the 90 days before for the same people and task classes."
-    )
-    assert alert_sentences(ROW | {"channel": "passes"}) == alert_sentences(ROW)
+OF_SCORES = (
+    "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Mean automatic score: 71.2 in 84 sessions "
+    "since then, 80.0 in the 90 days before for the same people and task classes."
+)
+OF_FAILURES = (
+    "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Not passed: 12 of 84 sessions since then, 5 "
+    "of 1,480 in the 90 days before."
+)
+MOSTLY = " One person has 80% of these sessions, so this says little about others."
 
 
-def test_failures() -> None:
-    assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Not passed: 12 of 84 sessions since "
-        "then, 5 of 1,480 in the 90 days before."
-    )
-
-
-def test_a_drop_of_one_person_says_so() -> None:
-    assert alert_sentences(ROW | {"change_without_one": -4.0}).endswith(
-        "Without one person's sessions the change is -4.0."
-    )
-    assert alert_sentences(ROW | {"people": 1, "change_without_one": None}).endswith(
-        "All are from one person."
-    )
-
-
-def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
-    assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80% of these sessions, so this says little about others."
-    )
-    assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
-    assert "One person has" not in alert_sentences(ROW | {"largest_share": None})
+@pytest.mark.parametrize(
+    ("columns", "sentences"),
+    [
+        ({}, OF_SCORES),
+        ({"channel": "passes"}, OF_SCORES),
+        ({"channel": "failures"}, OF_FAILURES),
+        (
+            {"change_without_one": -4.0},
+            f"{OF_SCORES} Without one person's sessions the change is -4.0.",
+        ),
+        ({"people": 1, "change_without_one": None}, f"{OF_SCORES} All are from one person."),
+        ({"largest_share": 0.8}, OF_SCORES + MOSTLY),
+        ({"largest_share": 0.6}, OF_SCORES),
+        ({"largest_share": None}, OF_SCORES),
+    ],
+)
+def test_an_alert_says_how_much_since_when_and_by_whom(
+    columns: dict[str, Any], sentences: str
+) -> None:
+    assert alert_sentences(ROW | columns) == sentences
 
 
 BEFORE, RECENT, NIGHT = 45, 14, 59

@@ -14,37 +14,14 @@ from evaluation_pipelines.comparison.domain.runs import (
     numbered,
     runs_of,
 )
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines_tests.builders import Row, at, session, sessions_frame
 from evaluation_pipelines_tests.comparison_builders import run, runs, sample
-
-
-def evaluation(**columns: object) -> Row:
-    """The evaluation of the session of the builders: its scorecard says 80."""
-    defaults: Row = {
-        "session_key": "s1#baseline-1",
-        "session_id": "s1",
-        "organization_id": "default",
-        "agent_id": "agent",
-        "model": "model-a",
-        "provider": "provider-a",
-        "classification_label": "code",
-        "task_class": "debug",
-        "started_at": at(0),
-        "effective_100": 80.0,
-        "effective_source": "scorecard",
-        "profile_id": "p",
-        "profile_version": 2,
-        "automatic_100": 80.0,
-        "automatic_source": "scorecard",
-        "disqualified": False,
-    }
-    return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
+from evaluation_pipelines_tests.scorecard_builders import evaluated_session, evaluated_sessions
 
 
 def only(**columns: object) -> Row:
     """The run that an evaluation becomes."""
-    evaluations = pl.DataFrame([evaluation(**columns)], schema=SESSION_EVALUATIONS.schema)
+    evaluations = evaluated_sessions([evaluated_session(**({"profile_version": 2} | columns))])
     found = runs_of(evaluations, sessions_frame([session(person_id="ada", agent_id="agent")]))
     assert found.schema == RUNS
     return found.row(0, named=True)
@@ -62,7 +39,7 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
 
 def test_one_person_in_two_organizations_is_one_person() -> None:
     names = ({"organization_id": "acme"}, {"organization_id": "beta"})
-    evaluations = pl.DataFrame([evaluation(**name) for name in names], SESSION_EVALUATIONS.schema)
+    evaluations = evaluated_sessions(evaluated_session(**name) for name in names)
     found = runs_of(
         evaluations, sessions_frame([session(person_id="ada", **name) for name in names])
     )
@@ -81,31 +58,28 @@ def test_a_run_of_several_variants_is_mixed(
     variant: str | None, expected: tuple[str, str | None]
 ) -> None:
     sessions = sessions_frame([session(model_variant=variant)])
-    found = runs_of(pl.DataFrame([evaluation()], SESSION_EVALUATIONS.schema), sessions)
+    found = runs_of(evaluated_sessions([evaluated_session()]), sessions)
     assert found.select("model", "model_variant").row(0) == expected
 
 
-def test_a_composite_is_no_profiles_score_but_the_risk_is_by_one() -> None:
-    found = only(effective_source="composite", automatic_source="composite")
-    assert (found["profile_id"], found["profile_version"]) == (None, None)
+@pytest.mark.parametrize(
+    ("columns", "score", "source", "profile"),
+    [
+        # What people scored stays with its automatic score; without one theirs counts.
+        ({}, 80, "scorecard", "p"),
+        ({"automatic_100": None, "automatic_source": "none"}, 20, "override", "p"),
+        # A composite is no profile's score.
+        ({"automatic_source": "composite"}, 80, "composite", None),
+    ],
+)
+def test_a_run_that_people_scored_stays_with_its_automatic_score(
+    columns: Row, score: float, source: str, profile: str | None
+) -> None:
+    found = only(**({"effective_source": "override", "effective_100": 20.0} | columns))
+    assert (found["score"], found["people_score"]) == (score, 20)
+    assert (found["effective_source"], found["profile_id"]) == (source, profile)
+    assert (found["profile_version"] is None) is (profile is None)
     assert found["risk_profile_id"] == "p"
-
-
-def test_a_run_that_people_scored_stays_with_its_automatic_score() -> None:
-    found = only(effective_source="override", effective_100=20.0)
-    assert (found["score"], found["people_score"]) == (80, 20)
-    assert (found["effective_source"], found["profile_id"]) == ("scorecard", "p")
-
-
-def test_a_run_that_only_people_scored_counts_by_their_score() -> None:
-    found = only(
-        effective_source="override",
-        effective_100=20.0,
-        automatic_100=None,
-        automatic_source="none",
-    )
-    assert (found["score"], found["people_score"]) == (20, 20)
-    assert (found["effective_source"], found["profile_id"]) == ("override", "p")
 
 
 @pytest.mark.parametrize(
@@ -131,10 +105,9 @@ def several(*each: dict[str, Any]) -> pl.DataFrame:
         key = {"session_key": f"s{number}#baseline-1", "session_id": f"s{number}"}
         calls = {name: columns[name] for name in ("tools_ok", "tools_failed") if name in columns}
         rest = {name: value for name, value in columns.items() if name not in calls}
-        evaluations.append(evaluation(**key, **rest))
+        evaluations.append(evaluated_session(**({"profile_version": 2} | key | rest)))
         sessions.append(session(**key, **calls))
-    frame = pl.DataFrame(evaluations, schema=SESSION_EVALUATIONS.schema, orient="row")
-    return runs_of(frame, sessions_frame(sessions))
+    return runs_of(evaluated_sessions(evaluations), sessions_frame(sessions))
 
 
 FAILED: dict[str, Any] = {
@@ -162,15 +135,11 @@ def test_a_run_that_failed_at_the_start_counts_as_0_in_the_largest_group_of_its_
     )
 
 
-def test_it_stays_apart_where_its_label_has_no_other_score() -> None:
-    other = {"classification_label": "general"}
-    row = several({}, FAILED | other).filter(classification_label="general").row(0, named=True)
-    assert (row["effective_source"], row["failed_at_start"]) == ("status", True)
-
-
-def test_a_failed_run_with_tool_calls_did_not_fail_at_the_start() -> None:
-    row = several({}, FAILED | {"tools_failed": 1}).row(1, named=True)
-    assert (row["effective_source"], row["failed_at_start"]) == ("status", False)
+def test_a_failed_run_stays_apart_without_another_score_of_its_label_and_with_tool_calls() -> None:
+    other = several({}, FAILED | {"classification_label": "general"}).row(1, named=True)
+    assert (other["effective_source"], other["failed_at_start"]) == ("status", True)
+    called = several({}, FAILED | {"tools_failed": 1}).row(1, named=True)
+    assert (called["effective_source"], called["failed_at_start"]) == ("status", False)
 
 
 def alone(rows: list[Row]) -> Arms:

@@ -25,28 +25,17 @@ def test_the_chance_is_the_fitted_curve_and_does_not_depend_on_the_direction() -
     # 90 / 4^1.5 * exp(-8) / sqrt(2 pi) = 11.25 * 0.00033546 * 0.39894 = 0.0015056
     assert chance_in_quarter(4.0, 4) == pytest.approx(1 - 0.9984955, abs=1e-6)
     assert chance_in_quarter(-4.0, 4) == chance_in_quarter(4.0, 4)
-
-
-def test_models_that_do_not_change_miss_it_each_by_itself() -> None:
+    # Models that do not change miss it each by itself, and without any change it is certain.
     one = chance_in_quarter(3.0, 1)
     assert chance_in_quarter(3.0, 1, 5) == pytest.approx(1 - (1 - one) ** 5)
-
-
-def test_without_any_change_it_is_certain() -> None:
     assert chance_in_quarter(0.0, 1) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("chance", "weeks", "models"), [(0.05, 1, 1), (0.05, 4, 5), (0.025, 2, 40)]
-)
-def test_the_boundary_is_where_the_chance_is_reached(
-    chance: float, weeks: int, models: int
-) -> None:
-    found = boundary(chance, weeks, models)
-    assert chance_in_quarter(found, weeks, models) == pytest.approx(chance)
-
-
-def test_short_windows_must_go_farther() -> None:
+def test_the_boundary_is_where_the_chance_is_reached() -> None:
+    for chance, weeks, models in ((0.05, 1, 1), (0.05, 4, 5), (0.025, 2, 40)):
+        found = boundary(chance, weeks, models)
+        assert chance_in_quarter(found, weeks, models) == pytest.approx(chance)
+    # Short windows must go farther.
     assert [round(boundary(0.05, weeks, 5), 2) for weeks in (1, 4)] == [4.04, 3.49]
 
 
@@ -55,12 +44,9 @@ def test_short_windows_must_go_farther() -> None:
 BEFORE = arm([10.0] * 3 + [20.0] * 3, [0, 0, 0, 1, 1, 1], [0] * 6, [0, 0, 0, 1, 1, 1])
 
 
-def test_levels_of_classes_with_few_runs_are_drawn_to_that_of_all() -> None:
+def test_levels_of_few_runs_of_a_class_or_person_are_drawn_to_that_of_all() -> None:
     found = ExpectedScores(BEFORE, Levels(2, 1))
     assert found.of_runs(BEFORE) == pytest.approx([11.25] * 3 + [18.75] * 3)
-
-
-def test_levels_of_people_are_drawn_to_that_of_all_too() -> None:
     before = arm([10.0] * 4 + [20.0] * 4, [0] * 8, [0] * 4 + [1] * 4)
     # 5 * 4 / (4 + 1) = 4
     found = ExpectedScores(before, Levels(1, 2))
@@ -164,14 +150,15 @@ def test_the_change_and_its_error() -> None:
     assert found.ends(1.959964) == pytest.approx((-16.186, -3.814), abs=1e-3)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_students_t_is_turned_into_normal_deviates(sign: float) -> None:
-    found = ScoreChange(sign * 2.0518305, 1.0, 27, np.zeros(1))
-    assert found.deviates == pytest.approx(sign * 1.959964, abs=1e-5)
-
-
-def test_a_change_beyond_all_doubt_is_finite() -> None:
-    assert ScoreChange(-1e9, 1.0, 80, np.zeros(1)).deviates == pytest.approx(-37, abs=1)
+@pytest.mark.parametrize(
+    ("value", "freedom", "deviates", "within"),
+    [(2.0518305, 27, 1.959964, 1e-5), (-2.0518305, 27, -1.959964, 1e-5), (-1e9, 80, -37, 1)],
+)
+def test_students_t_is_turned_into_normal_deviates(
+    value: float, freedom: int, deviates: float, within: float
+) -> None:
+    found = ScoreChange(value, 1.0, freedom, np.zeros(1)).deviates
+    assert found == pytest.approx(deviates, abs=within)
 
 
 def test_runs_may_be_taken_to_vary_by_some_points_at_least() -> None:
@@ -273,7 +260,4 @@ def test_failures_are_far_below_the_others(
     before = days_before(scores)
     assert before is not None
     assert (before.bound, before.failed_below) == pytest.approx((bound, failed_below))
-
-
-def test_ordinary_scores_are_not_near_100() -> None:
-    assert days_before([55.0, 85.0] * 20) is None
+    assert days_before([55.0, 85.0] * 20) is None  # ordinary scores are not near 100

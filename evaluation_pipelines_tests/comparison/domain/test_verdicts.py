@@ -84,12 +84,9 @@ def test_more_weight_is_corrected_less() -> None:
     assert levels(found) == pytest.approx([0.0375, 0.05])
 
 
-def test_a_single_pair_is_not_corrected() -> None:
+def test_pairs_of_two_labels_with_two_models_share_the_error_equally() -> None:
     assert corrected([pair_of("code", "a", "b", 4.0, 0.04)]) == [Corrected(0.04, 0.05)]
     assert corrected([]) == []
-
-
-def test_pairs_of_two_labels_with_two_models_share_the_error_equally() -> None:
     # Each has a quarter of each family, half of all: 2 * 0.02 = 0.04, then 1 * 0.03 -> 0.04.
     pairs = [pair_of("code", "a", "b", 4.0, 0.03), pair_of("general", "a", "b", 4.0, 0.02)]
     assert p_of(corrected(pairs)) == pytest.approx([0.04, 0.04])
@@ -139,9 +136,6 @@ def test_hedges_g_by_hand() -> None:
     # Means 80 and 70, both variances 100: d = 1. m = 4: J = Γ(2) / (sqrt(2) Γ(1.5)) = 0.79788.
     found = hedges_g(np.array([70.0, 80, 90]), np.array([60.0, 70, 80]))
     assert found == pytest.approx(0.79788, abs=1e-5)
-
-
-def test_hedges_g_is_unknown_without_spread_or_runs() -> None:
     assert hedges_g(np.array([70.0, 70]), np.array([60.0, 60])) is None
     assert hedges_g(np.array([70.0]), np.array([60.0, 80])) is None
 

@@ -67,25 +67,16 @@ def test_a_person_with_most_of_the_sessions_leaves_few_degrees_of_freedom() -> N
     assert weighted_mean(values, np.ones(120), people).freedom < 2
 
 
-def test_a_single_person_has_no_error() -> None:
+def test_a_single_person_and_equal_values_have_no_error() -> None:
     found = weighted_mean(array(1, 3), np.ones(2), np.zeros(2, dtype=np.int64))
-
     assert (found.value, found.variance, found.half_width) == (2, None, None)
     assert found.columns("x") == {"x": 2, "x_low": None, "x_high": None}
-
-
-def test_unknown_persons_are_one_unit_and_no_person() -> None:
+    found = weighted_mean(np.full(4, 7.0), np.ones(4), np.asarray([0, 0, 1, 1]))
+    assert (found.value, found.variance, found.half_width) == (7, 0, 0)
+    # Unknown persons are one unit and no person.
     people = np.asarray([UNKNOWN_PERSON, UNKNOWN_PERSON, 1, 2])
     found = weighted_mean(array(1, 3, 2, 2), np.ones(4), people)
-
-    assert found.people == 2
-    assert found.variance is not None
-
-
-def test_equal_values_have_no_error() -> None:
-    found = weighted_mean(np.full(4, 7.0), np.ones(4), np.asarray([0, 0, 1, 1]))
-
-    assert (found.value, found.variance, found.half_width) == (7, 0, 0)
+    assert (found.people, found.variance is None) == (2, False)
 
 
 def test_the_same_people_in_two_parts_are_compared_with_themselves() -> None:

@@ -4,9 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.judge_changes.anchors import anchor_rows, change_rows
 from evaluation_pipelines.judge_changes.domain.judge_change import (
+    JudgeChange,
     every_judge_change_is_measured,
     headline,
     names,
@@ -73,20 +75,24 @@ def test_a_judge_without_sessions_of_its_own_is_only_compared() -> None:
     assert "The new judge has scored no session of its own yet." in sentences(pending)
 
 
-def test_agents_that_became_worse_and_a_rough_bridge_are_said() -> None:
-    said = " ".join(sentences(simulated(2.0, -9.0, spread=9.0)))
-
-    assert "The agents became worse, with either judge." in said
-    assert "The change from the judge is rough: known to within " in said
-
-
-def test_few_people_only_seem_to_change() -> None:
-    said = " ".join(sentences(simulated(0.0, 30.0, people=4, spread=3.0)))
-
-    assert "The agents seem to have become better, with either judge." in said
-    assert "Sessions from only 4 people" in said
-    unknown = changed(BRIDGED, clustered_by="session and day")
-    assert "People are unknown for many sessions" in " ".join(sentences(unknown))
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (simulated(2.0, -9.0, spread=9.0), "The agents became worse, with either judge."),
+        (simulated(2.0, -9.0, spread=9.0), "The change from the judge is rough: known to within "),
+        (
+            simulated(0.0, 30.0, people=4, spread=3.0),
+            "The agents seem to have become better, with either judge.",
+        ),
+        (simulated(0.0, 30.0, people=4, spread=3.0), "Sessions from only 4 people"),
+        (
+            changed(BRIDGED, clustered_by="session and day"),
+            "People are unknown for many sessions",
+        ),
+    ],
+)
+def test_a_rough_bridge_and_few_people_are_said(found: JudgeChange, sentence: str) -> None:
+    assert sentence in " ".join(sentences(found))
 
 
 def test_few_and_replaced_anchors_are_said() -> None:

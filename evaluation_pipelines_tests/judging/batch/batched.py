@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
@@ -38,16 +37,17 @@ class Batched(Judged):
         lines = (session_with_texts(name, 60 * n) for n, name in enumerate(names))
         fill(self.workplace, *lines)
 
-    def advance(self, **request: Any) -> JudgeReport:
-        """Run once; ``request`` has fields of ``RunRequest``."""
-        return self.run(**request)
+    def send(self, *names: str) -> JudgeReport:
+        """Add sessions with these names, and run once."""
+        self.land(*names)
+        return self.run()
 
     def finish(self, status: str = "completed", answered: int | None = None) -> JudgeReport:
         """End the batches at the provider, and run once, an hour later."""
         assert self.endpoint is not None
         self.endpoint.batches.finish(status, answered)
         self.now += timedelta(hours=1)
-        return self.advance()
+        return self.run()
 
     def finish_all(self) -> None:
         """Run until all batches have ended, and assert that each session has one score."""
@@ -65,12 +65,6 @@ class Batched(Judged):
         """Return the states of all batches, oldest first."""
         newest = BatchStore(self.workplace.ledger).newest(99)
         return [str(batch.state) for batch in reversed(newest)]
-
-    def all_scores(self) -> list[Score]:
-        """Return all scorings, by session."""
-        scores = ScoreStore(self.workplace.ledger)
-        found = [score for day in scores.dates() for score in scores.on_date(day)]
-        return sorted(found, key=lambda each: (each.session_key, each.scored_at_us))
 
 
 def comparable(score: Score) -> Mapping[str, object]:

@@ -16,10 +16,6 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.run import RunRequest, judge_session
-from evaluation_pipelines.judging.run import judge as run_judge
-from evaluation_pipelines.judging.score_requests import request_score
-from evaluation_pipelines.progress import Silent
-from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
@@ -32,7 +28,6 @@ from evaluation_pipelines_tests.judge_scripts import (
 )
 from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.batch.batched import Batched, comparable, open_batched
-from evaluation_pipelines_tests.judging.test_score_requests import request
 from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.world import claude, line
 
@@ -40,14 +35,14 @@ from evaluation_pipelines_tests.world import claude, line
 def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoint) -> None:
     batched.land("s1", "s2", "s3")
 
-    first = batched.advance()
+    first = batched.run()
     assert (first.submitted, first.batches, first.calls, first.totals) == (3, 1, 3, [])
     assert judge.requests == []
     waiting = batched.score("s1#baseline-1")
     assert waiting.is_open
     custom_ids = {each["custom_id"] for each in judge.batches.requests()}
     assert custom_ids == {f"{score.score_id}:score-1" for score in batched.all_scores()}
-    assert batched.advance().submitted == 0  # they wait
+    assert batched.run().submitted == 0  # they wait
 
     second = batched.finish()
     assert (second.collected, second.submitted, second.batches) == (3, 3, 1)
@@ -59,7 +54,7 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     assert len(judge.batches.sent) == 6
     assert judge.batches.files == {}
     assert batched.states() == ["closed", "closed"]
-    assert batched.advance().summary() == "nothing is due"
+    assert batched.run().summary() == "nothing is due"
 
 
 SCRIPTS: list[list[tuple[str, Scripted]]] = [
@@ -89,7 +84,7 @@ def test_the_results_are_those_of_direct_mode_for_the_same_replies(
                 endpoint.script_turn(turn, answer)
         fill(batched.workplace, session_with_texts("s1"))
         fill(direct.workplace, session_with_texts("s1"))
-        batched.advance()
+        batched.run()
         for _ in range(3):
             batched.finish()
         direct.now = batched.now
@@ -104,8 +99,7 @@ def test_samples_of_a_session_are_requests_of_one_batch(
 ) -> None:
     judge.script_turn("score", *(says(score_reply(total)) for total in (70, 60, 64)))
     with open_batched(tmp_path, judge, judge_samples=3) as batched:
-        batched.land("s1")
-        batched.advance()
+        batched.send("s1")
         assert len(judge.batches.requests()) == 3
         batched.finish()
         report = batched.finish()
@@ -114,8 +108,7 @@ def test_samples_of_a_session_are_requests_of_one_batch(
 
 
 def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     waiting = batched.score("s1#baseline-1")
     assert waiting.booked_cost_usd == 0
     # A turn with at most 1000 output tokens at 10 USD a million, half price: half a cent and more.
@@ -144,8 +137,7 @@ def test_the_event_loop_does_not_wait_for_batches_of_the_ledger(
         return original(*args)
 
     monkeypatch.setattr(BatchStore, "_select", select)
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     batched.finish_all()
     assert not waited
 
@@ -159,8 +151,8 @@ def test_the_report_of_a_collection_or_request_says_which_scores_do_not_count(
     with open_batched(tmp_path, judge, **given) as batched:
         batched.land("s1")
         if mode == "direct":
-            request(batched)
-        report = batched.advance()
+            batched.request()
+        report = batched.run()
         if mode == "batch":
             batched.finish()
             report = batched.finish()
@@ -170,8 +162,7 @@ def test_the_report_of_a_collection_or_request_says_which_scores_do_not_count(
 def test_tokens_that_cannot_be_are_estimated_from_the_request(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     for tokens in (0, 10**9):
         usage = {"prompt_tokens": tokens, "completion_tokens": tokens}
         judge.script_turn("score", says(score_reply(64), usage=usage))
@@ -197,17 +188,17 @@ def test_what_does_not_fit_into_the_budget_is_deferred(
 ) -> None:
     with open_batched(tmp_path, judge, judge_max_cost_per_day_usd=0.01) as batched:
         batched.land("s1", "s2", "s3")
-        report = batched.advance()
+        report = batched.run()
         assert (report.submitted, dict(report.deferred)) == (1, {"max_cost_of_day": 2})
         # The reservation counts for the day on which its batch is polled.
         batched.now += timedelta(days=1)
-        assert dict(batched.advance().deferred) == {"max_cost_of_day": 2}
+        assert dict(batched.run().deferred) == {"max_cost_of_day": 2}
         batched.finish()
         report = batched.finish()  # actual costs are lower than what was reserved
         assert report.submitted == 1
     with open_batched(tmp_path / "2", judge) as batched:
         batched.land("s1", "s2", "s3")
-        assert dict(batched.advance(max_sessions=1).deferred) == {"max_sessions": 2}
+        assert dict(batched.run(max_sessions=1).deferred) == {"max_sessions": 2}
         assert len(batched.all_scores()) == 1
 
 
@@ -216,7 +207,7 @@ def test_files_are_full_at_their_limits(
 ) -> None:
     batched.land("s1", "s2", "s3", "s4", "s5")
     monkeypatch.setattr(send, "MAX_REQUESTS", 2)
-    report = batched.advance()
+    report = batched.run()
     assert (report.submitted, report.batches) == (5, 3)
     assert [len(batch["requests"]) for batch in judge.batches.batches.values()] == [2, 2, 1]
     batched.finish()
@@ -225,18 +216,17 @@ def test_files_are_full_at_their_limits(
     batched.land("t1", "t2")
     monkeypatch.setattr(send, "MAX_REQUESTS", 100)
     monkeypatch.setattr(send, "MAX_BYTES", 1)  # a larger session has a file of its own
-    assert batched.advance().batches == 2
+    assert batched.run().batches == 2
 
 
 def test_a_session_that_continues_is_scored_anew(batched: Batched) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
     fill(batched.workplace, line(more))
 
     report = batched.finish()  # its first reply is unusable now
     assert dict(report.discarded) == {"the session has changed since": 1}
-    assert batched.advance().submitted == 1
+    assert batched.run().submitted == 1
     batched.finish()
     batched.finish()
     before, after = batched.scores("s1#baseline-1")
@@ -245,8 +235,7 @@ def test_a_session_that_continues_is_scored_anew(batched: Batched) -> None:
 
 
 def test_a_session_that_continues_during_its_last_turn_keeps_its_score(batched: Batched) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     batched.finish()
     more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
     fill(batched.workplace, line(more))
@@ -265,9 +254,9 @@ def test_a_request_for_one_session_is_judged_directly(
     result, _ = judge_session(stores, plans, SessionName("s1"), request, force=False, clock=clock)
     assert result.score is not None
     assert result.score.status == "completed"
-    request_score(stores, plans, SessionName("s2"), "ada", batched.now, force=False)
+    batched.request("s2")
 
-    report = batched.advance()
+    report = batched.run()
     assert (len(report.totals), report.submitted) == (1, 1)
     assert judge.turns() == ["score", "missing-tools"] * 2
     # s3 waits in a batch: the answer comes at once.
@@ -281,15 +270,13 @@ def test_requests_are_served_while_a_batch_is_downloaded(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
     batched.land("s1", "s2")
-    batched.advance(max_sessions=1)
+    batched.run(max_sessions=1)
     judge.batches.finish()
     asked = "s1" if batched.all_scores()[0].session_id == "s2" else "s2"
-    plans = load_plans(batched.workplace.stores, batched.now)
-    query = SessionName(asked)
-    request_score(batched.workplace.stores, plans, query, "ada", batched.now, force=False)
+    batched.request(asked)
     judge.batches.script("content", Scripted(delay_s=5), after=True)
     with ThreadPoolExecutor(1) as pool:
-        report = pool.submit(batched.advance)
+        report = pool.submit(batched.run)
         wait_for(lambda: not batched.score(f"{asked}#baseline-1").is_open)
         assert judge.batches.files  # the download has not ended
         assert not report.done()
@@ -300,41 +287,34 @@ def test_a_request_that_fails_during_a_collection_does_not_stop_the_run(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
     batched.land("s1", "s2", "s3")
-    batched.advance(max_sessions=1)  # it stays at the provider
+    batched.run(max_sessions=1)  # it stays at the provider
     (out,) = batched.all_scores()
     asked, _ = sorted({"s1", "s2", "s3"} - {out.session_id})
-    plans = load_plans(batched.workplace.stores, batched.now)
-    stores, query = batched.workplace.stores, SessionName(asked)
-    request_score(stores, plans, query, "ada", batched.now, force=False)
+    batched.request(asked)
     judge.script(http_error(401))
-    report = batched.advance()
+    report = batched.run()
     assert (report.submitted, report.stop_reason) == (1, None)
 
 
 def test_only_sessions_with_replies_are_continued(batched: Batched, judge: JudgeEndpoint) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.finish()
     batched.land("s2")
-    report = batched.advance(only_continue=True)
+    report = batched.run(only_continue=True)
     assert (report.collected, report.submitted) == (1, 1)
     assert batched.scores("s2#baseline-1") == []
-    assert batched.advance(only_continue=True).submitted == 0
+    assert batched.run(only_continue=True).submitted == 0
 
 
 def test_after_a_change_to_direct_mode_batches_are_still_collected(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
     batched.land("s1", "s2")
-    batched.advance(max_sessions=1)
+    batched.run(max_sessions=1)
     judge.batches.finish()
-    stores = batched.workplace.stores
-    settings = stores.settings.model_copy(update={"judge_mode": "direct"})
-    direct = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
-    days = [score.session_date for score in batched.all_scores()]
-    report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
+    report = batched.with_settings(judge_mode="direct").run()
     assert (len(report.totals), report.submitted) == (2, 0)
-    assert BatchStore(stores.ledger).unfinished() == []
+    assert BatchStore(batched.workplace.ledger).unfinished() == []
 
 
 def test_after_a_collection_a_run_lets_go_for_a_person_who_waits_for_another_judge(
@@ -349,49 +329,13 @@ def test_after_a_collection_a_run_lets_go_for_a_person_who_waits_for_another_jud
     monkeypatch.setattr(judge_run, "LET_GO_S", 0.1)
     monkeypatch.setattr(judge_run, "clear_left", begin)
     batched.land("s1", "s2", "s3", "s4")
-    batched.advance(max_sessions=1)
+    batched.run(max_sessions=1)
     judge.batches.finish()
-    stores = batched.workplace.stores
-    plans, last = load_plans(stores, batched.now), batched.all_scores()[0].session_id == "s4"
-    asked = request_score(
-        stores, plans, SessionName("s3" if last else "s4"), "ada", batched.now, force=False
-    ).score
-    with ScoreStore(stores.ledger)._rows() as rows:
+    asked = batched.request("s3" if batched.all_scores()[0].session_id == "s4" else "s4").score
+    with ScoreStore(batched.workplace.ledger)._rows() as rows:
         rows.change_open(asked.score_id if asked else "", {"endpoint": "http://another.example"})
     rounds.clear()
     judge.latency_s = 0.5
-    changes = {"judge_mode": "direct", "judge_concurrency": 1}
-    settings = stores.settings.model_copy(update=changes)
-    direct = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
-    days = stores.lake.partitions(AGENT_SESSIONS)
-    report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
+    report = batched.with_settings(judge_mode="direct", judge_concurrency=1).run()
     assert (len(rounds), len(report.totals), report.deferred.total()) == (2, 3, 0)
     assert report.stop_reason is None
-
-
-class Steps(Silent):
-    """Progress that records its steps and the units of each."""
-
-    def __init__(self) -> None:
-        self.steps: list[list[object]] = []
-
-    def begin(self, what: str, total: int) -> None:
-        """Record a step."""
-        self.steps.append([what, total, 0])
-
-    def advance(self, units: int) -> None:
-        """Add units to the last step."""
-        self.steps[-1][2] += units  # type: ignore[operator]
-
-
-def test_collection_and_submission_show_their_progress(
-    batched: Batched, judge: JudgeEndpoint
-) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
-    judge.batches.finish()
-    steps = Steps()
-    stores, request = batched.workplace.stores, RunRequest("tests", only_continue=True)
-    days = stores.lake.partitions(AGENT_SESSIONS)
-    run_judge(stores, request, days, progress=steps, clock=lambda: batched.now)
-    assert steps.steps == [["collecting replies", 2, 2], ["writing requests", 2, 2]]

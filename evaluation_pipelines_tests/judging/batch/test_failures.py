@@ -35,8 +35,7 @@ from evaluation_pipelines_tests.judging.batch.batched import Batched, open_batch
 def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
     batched: Batched, judge: JudgeEndpoint, status: str
 ) -> None:
-    batched.land("s1", "s2", "s3")
-    batched.advance()
+    batched.send("s1", "s2", "s3")
     report = batched.finish(status, answered=1)
     assert (report.collected, report.submitted) == (1, 3)  # one second turn, two first turns again
     assert [request["custom_id"].partition(":")[2] for request in judge.batches.requests()[3:]] == [
@@ -51,15 +50,14 @@ def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
 def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     judge.batches.fail("the billing limit is reached")
-    report = batched.advance()
+    report = batched.run()
     assert report.is_endpoint_down
     assert "billing limit" in report.summary()
     assert report.submitted == 0  # not sent again by the run that has seen it fail
     assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 2
-    assert batched.advance().submitted == 2
+    assert batched.run().submitted == 2
 
 
 @pytest.mark.parametrize(
@@ -72,8 +70,7 @@ def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
 def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
     batched: Batched, judge: JudgeEndpoint, answer: Scripted, reason: str
 ) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     judge.always(answer)
     report = batched.finish()
     assert report.is_endpoint_down
@@ -81,24 +78,13 @@ def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
     assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 2
 
 
-def test_a_refused_field_is_not_blamed_on_the_only_session(
-    batched: Batched, judge: JudgeEndpoint
-) -> None:
-    batched.land("s1")
-    batched.advance()
-    judge.always(http_error(400, "temperature does not support 0.0"))
-    assert "temperature does not support" in batched.finish().summary()
-    assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)]
-
-
 def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     fields = [set(judge.batches.requests()[-1]["body"])]
     for refusal in ("temperature does not support 0.0", "Use max_tokens", "no system role"):
         judge.always(http_error(400, refusal))
         assert refusal in batched.finish().summary()
-        assert batched.advance().submitted == 1
+        assert batched.run().submitted == 1
         fields.append(set(judge.batches.requests()[-1]["body"]))
     always = {"model", "messages"}
     assert fields == [
@@ -111,15 +97,14 @@ def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint
     assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)]
     batched.now += timedelta(days=31)
     assert "no system role" in batched.finish().summary()
-    batched.advance()
+    batched.run()
     assert set(judge.batches.requests()[-1]["body"]) == fields[0]
 
 
 def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answered(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     judge.script_turn("score", http_error(400, "more than max_tokens allows"))
     report = batched.finish()
     assert not report.is_endpoint_down
@@ -130,15 +115,14 @@ def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answer
 def test_a_request_that_failed_at_the_provider_is_due_again_later(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2", "s3", "s4")
-    batched.advance()
+    batched.send("s1", "s2", "s3", "s4")
     judge.script_turn("score", http_error(500, "oops"), garbage())
     batched.finish()
     failed = [score for score in batched.all_scores() if score.status == "failed"]
     assert [score.retriable for score in failed] == [True, True]
     batched.now += timedelta(hours=21)
     judge.batches.finish()
-    batched.advance()
+    batched.run()
     assert len(batched.all_scores()) == 6
 
 
@@ -156,14 +140,13 @@ def test_a_request_that_failed_at_the_provider_is_due_again_later(
 def test_what_most_requests_of_a_batch_got_is_not_blamed_on_their_sessions(
     batched: Batched, judge: JudgeEndpoint, answers: list[Scripted]
 ) -> None:
-    batched.land("s1", "s2", "s3")
-    batched.advance()
+    batched.send("s1", "s2", "s3")
     judge.script_turn("score", *answers)
     report = batched.finish()
     assert "the endpoint refused a batch: " in report.summary()
     assert (report.is_endpoint_down, report.submitted) == (True, 0)
     assert [(score.is_open, score.attempt) for score in batched.all_scores()] == [(True, 1)] * 3
-    assert batched.advance().submitted == 3
+    assert batched.run().submitted == 3
     for _ in range(2):
         batched.finish()
     assert {score.status for score in batched.all_scores()} == {"completed"}
@@ -172,8 +155,7 @@ def test_what_most_requests_of_a_batch_got_is_not_blamed_on_their_sessions(
 def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2", "s3")
-    batched.advance()
+    batched.send("s1", "s2", "s3")
     judge.script_turn("score", http_error(400, "prompt is too long"))
     judge.always(http_error(500, "oops"))
     batched.finish()
@@ -186,8 +168,7 @@ def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
     batched: Batched, judge: JudgeEndpoint, reply: Scripted
 ) -> None:
     names = [f"s{number}" for number in range(6)]
-    batched.land(*names)
-    batched.advance()
+    batched.send(*names)
     judge.script_turn("score", reply, reply, reply, reply, reply)
     report = batched.finish()
     assert "5 of 6 replies of a batch were unusable: the judge's answer was" in report.summary()
@@ -196,7 +177,7 @@ def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
     assert [(score.is_open, score.attempt) for score in scores] == [(True, 1)] * 6
     assert sorted(len(score.turn_log) for score in scores) == [0, 0, 0, 0, 0, 1]
     assert all(score.booked_cost_usd for score in scores)  # they are paid
-    probe = batched.advance()  # a few, to see whether it works again
+    probe = batched.run()  # a few, to see whether it works again
     assert (probe.submitted, dict(probe.deferred)) == (5, {"no_room": 1})
     for _ in range(3):
         batched.finish()
@@ -223,8 +204,7 @@ def test_each_request_that_may_be_charged_is_booked_with_its_share(
 ) -> None:
     judge.script_turn("score", *answers)
     with open_batched(tmp_path, judge, judge_samples=len(answers)) as batched:
-        batched.land("s1")
-        batched.advance()
+        batched.send("s1")
         reserved = batched.score("s1#baseline-1").reserved_cost_usd
         batched.finish()
         score = batched.score("s1#baseline-1")
@@ -239,7 +219,7 @@ def test_an_endpoint_without_batches_is_named_and_nothing_is_created(
 ) -> None:
     judge.batches.enabled = False
     batched.land("s1", "s2")
-    report = batched.advance()
+    report = batched.run()
     assert report.is_endpoint_down
     assert report.deferred.total() == 2
     assert "set EVAL_JUDGE_MODE=direct" in report.summary()
@@ -252,7 +232,7 @@ def test_a_refused_upload_or_batch_leaves_sessions_due(
 ) -> None:
     batched.land("s1")
     judge.batches.script(route, http_error(400, "billing limit"))
-    report = batched.advance()
+    report = batched.run()
     assert report.is_endpoint_down
     assert "billing limit" in report.summary()
     assert "0 calls, $0.0000;" in report.summary()
@@ -277,8 +257,7 @@ def test_no_result_of_a_batch_brings_the_key_into_the_ledger(
 ) -> None:
     judge.always(answer)
     with open_batched(tmp_path, judge, OPENAI_API_KEY=KEY) as batched:
-        batched.land("s1")
-        batched.advance()
+        batched.send("s1")
         report = batched.finish()
         assert KEY not in str(report)
         assert KEY not in str(batched.all_scores())
@@ -289,10 +268,9 @@ def test_no_refusal_of_a_whole_batch_brings_the_key_into_the_ledger(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     with open_batched(tmp_path, judge, OPENAI_API_KEY=KEY) as batched:
-        batched.land("s1")
-        batched.advance()
+        batched.send("s1")
         judge.batches.fail(f"Incorrect API key: {KEY}")
-        assert "Incorrect API key: [key]" in batched.advance().summary()
+        assert "Incorrect API key: [key]" in batched.run().summary()
         assert KEY.encode() not in b"".join(
             path.read_bytes() for path in tmp_path.glob("ledger*") if path.is_file()
         )
@@ -307,7 +285,7 @@ def test_a_transcript_is_not_sent_to_another_address(
         path = "files" if route == "upload" else "batches"
         location = {"Location": f"{other.base_url}/{path}"}
         judge.batches.script(route, Scripted(status=307, headers=location))
-        assert "answered 307" in batched.advance().summary()
+        assert "answered 307" in batched.run().summary()
         assert (other.batches.files, other.batches.batches) == ({}, {})
     assert batched.states() == ["discarded"]
 
@@ -321,13 +299,12 @@ def raw(content: bytes) -> bytes:
 def test_a_reply_with_other_line_breaks_is_one_line(batched: Batched, judge: JudgeEndpoint) -> None:
     text = f"One\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\n{score_reply(64)}"
     judge.script_turn("score", says(text))
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.finish()
     (batch,) = judge.batches.batches.values()
     files, output = judge.batches.files, batch["output_file_id"]
     files[output] = b"\xef\xbb\xbf" + raw(files[output])
-    assert batched.advance().collected == 1
+    assert batched.run().collected == 1
     assert batched.all_scores()[0].turn_log[0].text == text
     assert len(batched.finish().totals) == 1
 
@@ -341,14 +318,13 @@ def test_a_sent_file_that_is_not_as_it_was_sent_stops_no_collection(
     usages = output, reasoning
     judge.script_turn("score", *(says(score_reply(64), usage=usage) for usage in usages))
     fill(batched.workplace, session_with_texts("s1", text="One\u2028two\x85three"))
-    batched.land("s2")
-    batched.advance()
+    batched.send("s2")
     judge.batches.finish()
     (batch,) = judge.batches.batches.values()
     sent = judge.batches.files[batch["input_file_id"]]
     torn = [b"<html>", b"[]", b'{"body": 5}', b'{"body": {"messages": [{"role": 1}]}}', sent]
     judge.batches.files[batch["input_file_id"]] = b"\n".join(torn)
-    assert batched.advance().collected == 2
+    assert batched.run().collected == 2
     logged = [turn for score in batched.all_scores() for turn in score.turn_log]
     assert [turn.is_usage_estimated for turn in logged] == [True, True]
 
@@ -358,11 +334,10 @@ def test_a_line_that_is_too_long_is_left_out(
 ) -> None:
     judge.batches.created_at = int(batched.now.timestamp())
     judge.script_turn("score", says("x" * 300_000), says(score_reply(64)))
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     judge.batches.finish()
     monkeypatch.setattr(batch_api, "MAX_LINE_BYTES", 200_000)
-    report = batched.advance()
+    report = batched.run()
     assert report.collected == 1
     assert "have 1 of 2 results" in report.summary()
 
@@ -373,12 +348,12 @@ def test_an_answer_of_a_route_has_a_limited_size(
 ) -> None:
     judge.batches.script(route, Scripted(body=b'{"id": "' + b"x" * 4_100_000 + b'"}'), after=True)
     batched.land("s1")
-    summary = batched.advance().summary()
+    summary = batched.run().summary()
     if route == "retrieve":
         summary = batched.finish().summary()
     assert "the endpoint sent more than 4 MB" in summary
     batched.now += timedelta(minutes=11)
-    batched.advance()
+    batched.run()
     batched.finish_all()
 
 
@@ -444,16 +419,15 @@ def test_a_refusal_for_size_is_recognized(refusal: str, expected: bool) -> None:
 def test_a_batch_that_is_too_large_for_the_queue_is_sent_in_parts(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1", "s2", "s3", "s4")
-    batched.advance()
+    batched.send("s1", "s2", "s3", "s4")
     judge.batches.fail(QUEUE_FULL)
-    report = batched.advance(only_continue=True)
+    report = batched.run(only_continue=True)
     assert (report.is_endpoint_down, report.submitted) == (False, 2)
     assert dict(report.deferred) == {"no_room": 2}
     assert "no more requests to judge-1 until" in report.summary()
     for _ in range(4):
         batched.endpoint.batches.finish()  # type: ignore[union-attr]
-        batched.advance(only_continue=True)
+        batched.run(only_continue=True)
     sizes = [len(each["requests"]) for each in judge.batches.batches.values()]
     assert sizes == [4, 2, 2, 2, 2]
     assert [(score.status, score.attempt) for score in batched.all_scores()] == [
@@ -464,10 +438,9 @@ def test_a_batch_that_is_too_large_for_the_queue_is_sent_in_parts(
 def test_a_session_that_is_too_large_for_the_queue_stops_the_run(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.fail(QUEUE_FULL)
-    report = batched.advance()
+    report = batched.run()
     assert (report.is_endpoint_down, report.submitted) == (True, 0)
     assert QUEUE_FULL in report.summary()
 
@@ -476,14 +449,13 @@ def test_a_session_that_is_too_large_for_the_queue_stops_the_run(
 def late(batched: Batched, judge: JudgeEndpoint) -> Batched:
     """Stores with a batch that should have ended an hour ago, and was canceled just now."""
     judge.batches.created_at = int(batched.now.timestamp())
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     stores = batched.workplace.stores
     batched.now += timedelta(hours=24, minutes=59)
     assert not has_work(stores, lambda: batched.now)
     batched.now += timedelta(minutes=6)
     assert has_work(stores, lambda: batched.now)
-    report = batched.advance()
+    report = batched.run()
     assert "it has not ended in time, and is canceled" in report.summary()
     assert batched.states() == ["cancelling"]
     return batched
@@ -502,13 +474,13 @@ def test_a_batch_that_never_ends_is_given_up_and_its_session_is_due(
     late: Batched, judge: JudgeEndpoint
 ) -> None:
     late.now += timedelta(hours=25, minutes=1)
-    report = late.advance()
+    report = late.run()
     assert "did not end, even canceled: it is given up" in report.summary()
     assert (report.is_endpoint_down, late.states()) == (True, ["discarded"])
     (score,) = late.all_scores()
     assert (score.is_open, score.attempt, judge.batches.files) == (True, 1, {})
     assert (score.booked_cost_usd or 0) > 0  # its request may have been charged
-    assert late.advance().submitted == 1
+    assert late.run().submitted == 1
 
 
 def test_a_provider_that_cannot_cancel_is_waited_for_as_long(
@@ -516,9 +488,8 @@ def test_a_provider_that_cannot_cancel_is_waited_for_as_long(
 ) -> None:
     judge.batches.expires_at = None
     judge.batches.script("cancel", http_error(404, "no such route"))
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     batched.now += timedelta(hours=25, minutes=1)
-    batched.advance()
+    batched.run()
     assert batched.states() == ["cancelling"]
     batched.finish_all()

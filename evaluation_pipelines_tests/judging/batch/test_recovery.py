@@ -50,13 +50,13 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
 ) -> None:
     batched.land("s1")
     judge.batches.script("create", answer, after=created)
-    report = batched.advance()
+    report = batched.run()
     assert "the next run finds out" in report.summary()
     assert batched.states() == ["submitting"]
-    batched.advance()
+    batched.run()
     assert batched.states() == ["submitted" if created else "submitting"]
     batched.now += timedelta(minutes=11)  # it would be listed by now
-    batched.advance()
+    batched.run()
     assert batched.states() == (["submitted"] if created else ["discarded", "submitted"])
     batched.finish_all()
 
@@ -75,8 +75,7 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
 def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     batched: Batched, judge: JudgeEndpoint, route: str, answer: Scripted
 ) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.script(route, answer)
     batched.finish()
     batched.finish_all()
@@ -87,8 +86,7 @@ def submitted(batched: Batched, judge: JudgeEndpoint, request: pytest.FixtureReq
     """Stores with a batch whose provider reports a time, none, or milliseconds as its end."""
     judge.batches.created_at = int(batched.now.timestamp())
     judge.batches.expires_at = request.param
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     return batched
 
 
@@ -96,11 +94,11 @@ def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired
     submitted: Batched, judge: JudgeEndpoint
 ) -> None:
     judge.batches.batches.clear()  # another key is set
-    report = submitted.advance()
+    report = submitted.run()
     assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in report.summary()
     assert (report.submitted, submitted.states()) == (0, ["submitted"])
     submitted.now += timedelta(hours=25)
-    assert submitted.advance().submitted == 1
+    assert submitted.run().submitted == 1
     assert submitted.states() == ["discarded", "submitted"]
 
 
@@ -111,19 +109,18 @@ def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent
     (batch,) = judge.batches.batches.values()
     output = judge.batches.files[batch["output_file_id"]]
     judge.batches.files[batch["output_file_id"]] = b"<html>try again</html>\n"
-    report = submitted.advance()
+    report = submitted.run()
     assert "its files have 0 of 1 results" in report.summary()
     assert (report.submitted, submitted.states()) == (0, ["submitted"])
     judge.batches.files[batch["output_file_id"]] = output
-    assert submitted.advance().collected == 1
+    assert submitted.run().collected == 1
     submitted.finish_all()
 
 
 def test_results_that_belong_to_no_waiting_request_are_ignored(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.finish()
     (batch,) = judge.batches.batches.values()
     output = judge.batches.files[batch["output_file_id"]]
@@ -131,7 +128,7 @@ def test_results_that_belong_to_no_waiting_request_are_ignored(
     judge.batches.files[batch["output_file_id"]] = b"".join(
         [b"not json\n", b'{"custom_id": 5}\n', b'{"custom_id": "x"}\n', stranger, output, output]
     )
-    assert batched.advance().collected == 1
+    assert batched.run().collected == 1
     batched.finish_all()
 
 
@@ -160,7 +157,7 @@ def submitting(batched: Batched, judge: JudgeEndpoint) -> Batched:
     """Stores with a batch that was created without an answer, 11 minutes ago."""
     batched.land("s1")
     judge.batches.script("create", lost(), after=True)
-    batched.advance()
+    batched.run()
     batched.now += timedelta(minutes=11)
     return batched
 
@@ -170,10 +167,10 @@ def test_another_address_or_key_does_not_discard_a_batch(
     submitting: Batched, judge: JudgeEndpoint, change: Callable[[BatchRoutes], Callable[[], None]]
 ) -> None:
     undo = change(judge.batches)
-    submitting.advance()
+    submitting.run()
     assert submitting.states() == ["submitting"]
     undo()
-    submitting.advance()
+    submitting.run()
     assert submitting.states() == ["submitted"]
     assert set(judge.batches.sent.values()) == {1}
 
@@ -183,9 +180,9 @@ def test_a_batch_that_stays_unknown_is_given_up_after_a_day(
 ) -> None:
     of_another_account(judge.batches)
     submitting.now += timedelta(hours=23)
-    assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in submitting.advance().summary()
+    assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in submitting.run().summary()
     submitting.now += timedelta(hours=1)
-    assert submitting.advance().submitted == 1
+    assert submitting.run().submitted == 1
     assert submitting.states() == ["discarded", "submitted"]
 
 
@@ -194,7 +191,7 @@ def test_a_batch_that_is_listed_without_metadata_is_found_by_its_file(
 ) -> None:
     for batch in judge.batches.batches.values():
         batch["metadata"] = None
-    submitting.advance()
+    submitting.run()
     assert submitting.states() == ["submitted"]
 
 
@@ -228,7 +225,7 @@ def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., Non
             # What would run after a signal, but not after a kill.
             patched.setattr(BatchFiles, "abandon", close_files)
             with pytest.raises(KilledError):
-                batched.advance()
+                batched.run()
         batched.now += timedelta(minutes=11)
 
     return run
@@ -259,7 +256,7 @@ def test_a_kill_during_submission_loses_and_repeats_nothing(
     kill(owner, name, after=after)
     assert len(judge.batches.sent) == sent
 
-    report = batched.advance()
+    report = batched.run()
     if sent:
         assert report.submitted == 0
     batched.finish_all()
@@ -282,12 +279,11 @@ def test_a_kill_during_collection_loses_and_repeats_nothing(
     name: str,
     after: bool,
 ) -> None:
-    batched.land("s1", "s2")
-    batched.advance()
+    batched.send("s1", "s2")
     judge.batches.finish()
     kill(owner, name, after=after)
 
-    batched.advance()
+    batched.run()
     batched.finish_all()
     assert {len(score.turn_log) for score in batched.all_scores()} == {2}
 
@@ -353,8 +349,7 @@ def test_a_file_that_arrives_after_an_interruption_is_deleted_by_the_next_run(
 def test_an_interrupted_run_does_not_wait_for_an_answer(
     batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batched.land("s1")
-    batched.advance()
+    batched.send("s1")
     judge.batches.finish()
     assert run_until_received(batched, monkeypatch, "GET", "/content", 60) < 30
     batched.finish_all()
@@ -418,8 +413,7 @@ def wait_until(is_done: Callable[[], bool], place: Site, seconds: float) -> None
 def finish(place: Site) -> None:
     """Judge without interruption, late enough for lost batches to be given up."""
     stores = place.workplace.stores
-    settings = stores.settings.model_copy(update={"judge_max_sessions": None})
-    unlimited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+    unlimited = place.workplace.with_settings(judge_max_sessions=None).stores
     days = stores.lake.partitions(AGENT_SESSIONS)
     for _ in range(4):
         place.endpoint.batches.finish()

@@ -42,10 +42,6 @@ def test_a_badge_is_the_total_with_its_band_or_the_state(found: Any, expected: B
     assert badge(found) == expected
 
 
-def test_a_session_without_a_scoring_is_not_scored() -> None:
-    assert Badge() == Badge("Not scored", None, None, ())
-
-
 def rows(*given: tuple[str, float | None, str | None, bool | None, bool | None]) -> pl.DataFrame:
     names = ("status", "total_score", "error_message", "injection_suspected", "truncated")
     others = [pl.lit(None, pl.Boolean).alias(name) for name in SCORE_FLAGS if name not in names]

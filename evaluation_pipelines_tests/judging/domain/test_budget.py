@@ -65,12 +65,8 @@ def test_usage_of_several_calls_adds_up() -> None:
 
 def test_worst_case_costs_of_several_calls_add_up() -> None:
     calls = (PlannedCall(10_000, 4_000), PlannedCall(10_000, 4_000), PlannedCall(14_500, 4_000))
-
     # (10,000 + 10,000 + 14,500) * 2 + 3 * 4,000 * 8 = 69,000 + 96,000
     assert worst_case_usd(calls, Price(2.0, 8.0, 0.1)) == pytest.approx(0.165)
-
-
-def test_the_maximum_is_unknown_without_a_price() -> None:
     assert worst_case_usd([PlannedCall(10, 10)], Unpriced()) is None
     assert worst_case_usd([], Unpriced()) == 0
 
@@ -227,51 +223,36 @@ def test_a_retry_of_a_possibly_charged_call_is_reserved_again() -> None:
     assert (budget.spent_usd, budget.reserved_usd) == (0.65, 0.0)
 
 
-def test_a_retry_that_does_not_fit_takes_nothing_from_other_calls() -> None:
+def test_a_refused_retry_takes_nothing_from_other_calls() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
     reservation = admitted(budget, 0.9)  # a call of 0.6, then one of 0.3
     call = MeteredCall(reservation, 0.6)
-
     assert not call.may_pay_again()
     call.settle(0.0)
-
     assert (budget.spent_usd, reservation.reserved_usd) == (0.6, 0.3)
-
-
-def test_a_retry_refused_by_another_limit_returns_its_reservation() -> None:
+    # One that another limit refuses returns its reservation.
     budget = Budget(BudgetLimits(max_run_usd=1.0))
-    reservation = admitted(budget, 0.4)
-    call = MeteredCall(reservation, 0.25)
+    call = MeteredCall(admitted(budget, 0.4), 0.25)
     assert call.may_pay_again()  # 0.25 possibly charged; 0.4 remain reserved
-
     call.cancel_retry()
     call.settle(0.0)
-
     assert (budget.spent_usd, budget.reserved_usd) == (0.25, 0.15)  # 0.4 - 0.25 for other calls
-
-
-def test_a_refused_retry_of_unknown_price_releases_nothing() -> None:
+    # One of unknown price releases nothing.
     budget = Budget(BudgetLimits())
     admitted(budget, 0.3)  # of another session
     unpriced = MeteredCall(admitted(budget, None), None)
     assert unpriced.may_pay_again()
-
     unpriced.cancel_retry()
-
     assert budget.reserved_usd == 0.3
 
 
-@pytest.mark.parametrize("usd", [-0.1, math.nan, math.inf])
-def test_money_must_be_a_number_that_is_not_negative(usd: float) -> None:
-    with pytest.raises(ValueError, match="a cost must be 0 or more"):
-        Budget(BudgetLimits()).admit(usd)
-
-
-def test_sums_of_small_amounts_do_not_drift() -> None:
+def test_money_is_exact_and_not_negative() -> None:
+    for usd in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="a cost must be 0 or more"):
+            Budget(BudgetLimits()).admit(usd)
     budget = Budget(BudgetLimits(max_run_usd=0.3))
     for _ in range(3):
         admitted(budget, 0.1).settle(0.1, 0.1)  # as floats, 0.1 + 0.1 + 0.1 > 0.3
-
     assert budget.spent_usd == 0.3
     deferred(budget, 0.000000001)
 

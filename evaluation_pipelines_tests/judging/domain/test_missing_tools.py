@@ -132,39 +132,20 @@ def test_other_answers_are_unparsed_with_a_reason(text: str, reason: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "is_same"),
     [
-        ("Grep", "grep"),
-        ("**Git  log**", "git log"),
-        ("`pytest -x`.", "pytest -x"),
-        ("\u201cmake\u201d", "make"),
-        ("\uff47rep", "grep"),
+        *(("Grep", "grep", True), ("**Git  log**", "git log", True), ("\uff47rep", "grep", True)),
+        *(("`pytest -x`.", "pytest -x", True), ("\u201cmake\u201d", "make", True)),
+        *(("git log", "git log -p", False), ("ls -R", "ls -r", False), ("PS", "ps", False)),
+        *(("WebSearch", "web search", False), ("cat Makefile", "cat makefile", False)),
+        *(("grep", "rg", False), ("grep tool", "grep", False), ("a_b", "a-b", False)),
     ],
 )
-def test_spellings_of_one_name_are_the_same_tool(one: str, other: str) -> None:
-    assert normalize_tool_name(one) == normalize_tool_name(other) == other
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("git log", "git log -p"),
-        ("ls -R", "ls -r"),
-        ("WebSearch", "web search"),
-        ("cat Makefile", "cat makefile"),
-        ("PS", "ps"),
-        ("grep", "rg"),
-        ("grep tool", "grep"),
-        ("a_b", "a-b"),
-    ],
-)
-def test_different_names_are_different_tools(one: str, other: str) -> None:
-    assert normalize_tool_name(one) != normalize_tool_name(other)
-
-
-@pytest.mark.parametrize("written", ["", "**", "...", "none", "N/A", "no further tool", "x" * 81])
-def test_a_text_that_is_not_a_name_is_none(written: str) -> None:
-    assert normalize_tool_name(written) is None
+def test_spellings_of_one_name_are_the_same_tool(one: str, other: str, is_same: bool) -> None:
+    assert (normalize_tool_name(one) == normalize_tool_name(other)) is is_same
+    assert not is_same or normalize_tool_name(one) == other
+    for no_name in ("", "**", "...", "none", "N/A", "no further tool", "x" * 81):
+        assert normalize_tool_name(no_name) is None
 
 
 PIECES = st.sampled_from(
@@ -302,17 +283,23 @@ def test_organizations_are_counted_separately() -> None:
     ]
 
 
-def test_examples_are_few_short_and_on_one_line() -> None:
-    long_rows = [scoring(n, f"1. make: {n}\x1b[31m\n{'y' * 300}", n) for n in range(1, 6)]
-    (row,) = count_missing_tools(scores(*long_rows), masques_of(), PERIOD).tools.rows(named=True)
-    assert [example["session_key"][:2] for example in row["examples"]] == ["s5", "s4", "s3"]
-    assert row["examples"][0]["rationale"] == f"5 {'y' * 237}\u2026"
-
-
-def test_examples_of_one_date_are_in_the_order_of_their_sessions() -> None:
-    same_day = scores(*(scoring(n, "1. make: x") for n in (2, 1, 3)))
-    (row,) = count_missing_tools(same_day, masques_of(), PERIOD).tools.rows(named=True)
-    assert [example["session_key"][:2] for example in row["examples"]] == ["s1", "s2", "s3"]
+@pytest.mark.parametrize(
+    ("rows", "sessions", "rationale"),
+    [
+        # Few, short, on one line and the newest first; of one date in the order of their sessions.
+        (
+            [scoring(n, f"1. make: {n}\x1b[31m\n{'y' * 300}", n) for n in range(1, 6)],
+            *(["s5", "s4", "s3"], f"5 {'y' * 237}\u2026"),
+        ),
+        ([scoring(n, "1. make: x") for n in (2, 1, 3)], ["s1", "s2", "s3"], "x"),
+    ],
+)
+def test_examples_are_few_and_short(
+    rows: list[dict[str, Any]], sessions: list[str], rationale: str
+) -> None:
+    (row,) = count_missing_tools(scores(*rows), masques_of(), PERIOD).tools.rows(named=True)
+    assert [example["session_key"][:2] for example in row["examples"]] == sessions
+    assert row["examples"][0]["rationale"] == rationale
 
 
 def test_without_scorings_the_table_is_empty() -> None:

@@ -1,8 +1,6 @@
 """The circuit breaker, and the limits on requests and tokens per minute, on a simulated clock."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -48,49 +46,31 @@ def test_a_success_resets_the_count() -> None:
     assert not found.enter()
 
 
-def test_after_the_pause_only_one_probe_is_admitted() -> None:
+def test_after_the_pause_one_probe_is_admitted_which_opens_it_again_if_it_fails() -> None:
     time = Clock()
     found = opened(time)
-    time.at_s += 29.9
-    with pytest.raises(CircuitOpenError):
-        found.enter()
-    time.at_s += 0.1
-
-    assert found.enter()
-
-    with pytest.raises(CircuitOpenError):
-        found.enter()
-
-
-def test_a_probe_that_fails_opens_it_for_another_pause() -> None:
-    time = Clock()
-    found = opened(time)
-    time.at_s += 30
-    found.enter()
-    found.record_failure("still down", was_probe=True)
-    time.at_s += 29.9
-    with pytest.raises(CircuitOpenError, match="4 calls in a row failed, the last one: still down"):
-        found.enter()
-    time.at_s += 0.1
-
-    assert found.enter()
+    for reason in ("3 calls in a row failed", "4 calls in a row failed, the last one: still down"):
+        time.at_s += 29.9
+        with pytest.raises(CircuitOpenError, match=reason):
+            found.enter()
+        time.at_s += 0.1
+        assert found.enter()
+        with pytest.raises(CircuitOpenError):
+            found.enter()
+        found.record_failure("still down", was_probe=True)
 
 
-def test_calls_sent_before_it_opened_do_not_prolong_the_pause() -> None:
+def test_calls_sent_before_it_opened_do_not_prolong_the_pause_and_it_can_be_opened_at_once() -> (
+    None
+):
     time = Clock()
     found = opened(time)
     time.at_s += 20
     found.record_failure("a late one")
     time.at_s += 10
-
     assert found.enter()
-
-
-def test_it_can_be_opened_immediately_with_a_given_reason() -> None:
-    time = Clock()
     found = breaker(time)
     found.open("the key is wrong")
-
     with pytest.raises(CircuitOpenError, match="the key is wrong"):
         found.enter()
     time.at_s += 30
@@ -107,79 +87,56 @@ def times(clock: Clock, requests: int | None, tokens: int | None, asked: list[in
     return asyncio.run(all_of_them())
 
 
-def test_without_a_limit_no_request_waits() -> None:
-    assert times(Clock(), None, None, [10**9] * 100) == [0.0] * 100
+@pytest.mark.parametrize(
+    ("requests", "tokens", "asked", "admitted"),
+    [
+        (None, None, [10**9] * 100, [0.0] * 100),
+        (2, None, [1] * 5, [0, 0, 60, 60, 120]),
+        # 400 + 500 fit into 1,000, 200 more do not; a minute later 200 + 800 do.
+        (None, 1000, [400, 500, 200, 800, 1], [0, 0, 60, 60, 120]),
+        # One that is larger than the whole limit is admitted alone.
+        (None, 1000, [10, 5000, 10], [0, 60, 120]),
+        # In the order of arrival: the last one would fit immediately, next to the 600.
+        (None, 1000, [600, 600, 100], [0, 60, 60]),
+    ],
+)
+def test_the_requests_and_tokens_of_a_minute_are_limited(
+    requests: int | None, tokens: int | None, asked: list[int], admitted: list[float]
+) -> None:
+    assert times(Clock(), requests, tokens, asked) == admitted
 
 
-def test_the_next_request_is_admitted_a_minute_after_the_first_of_a_full_window() -> None:
-    assert times(Clock(), 2, None, [1] * 5) == [0, 0, 60, 60, 120]
-
-
-def test_tokens_are_limited_like_requests() -> None:
-    # 400 + 500 fit into 1,000, 200 more do not; a minute later 200 + 800 do.
-    assert times(Clock(), None, 1000, [400, 500, 200, 800, 1]) == [0, 0, 60, 60, 120]
-
-
-def test_a_request_larger_than_the_whole_limit_is_admitted_alone() -> None:
-    assert times(Clock(), None, 1000, [10, 5000, 10]) == [0, 60, 120]
-
-
-def test_requests_are_admitted_in_order_of_arrival() -> None:
-    # The last one would fit immediately, next to the 600.
-    assert times(Clock(), None, 1000, [600, 600, 100]) == [0, 60, 60]
-
-
-def run(work: Coroutine[Any, Any, float]) -> float:
-    """Run ``work`` and return its result."""
-    return asyncio.run(work)
-
-
-def test_actual_tokens_replace_estimated_ones() -> None:
+@pytest.mark.parametrize(
+    ("estimated", "actual", "then", "at_s"), [(900, 300, 700, 0), (100, 900, 200, 60)]
+)
+def test_actual_tokens_replace_estimated_ones(
+    estimated: int, actual: int, then: int, at_s: float
+) -> None:
     clock = Clock()
     limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
 
     async def work() -> float:
-        limit.correct(await limit.acquire(900), 300)
-        return (await limit.acquire(700)).at_s
+        limit.correct(await limit.acquire(estimated), actual)
+        return (await limit.acquire(then)).at_s
 
-    assert run(work()) == 0
+    assert asyncio.run(work()) == at_s
 
 
-def test_more_tokens_than_estimated_make_the_next_one_wait() -> None:
+def test_a_correction_after_the_minute_changes_nothing_and_every_request_waits_in_a_pause() -> None:
     clock = Clock()
     limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
 
-    async def work() -> float:
-        limit.correct(await limit.acquire(100), 900)
-        return (await limit.acquire(200)).at_s
-
-    assert run(work()) == 60
-
-
-def test_a_correction_after_the_minute_changes_nothing() -> None:
-    clock = Clock()
-    limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
-
-    async def work() -> float:
+    async def work() -> list[float]:
         first = await limit.acquire(900)
         clock.at_s += 60
         await limit.acquire(500)
         limit.correct(first, 0)
-        return (await limit.acquire(600)).at_s
+        late = (await limit.acquire(600)).at_s
+        limit.pause(70)
+        limit.pause(5)  # a shorter one does not shorten it
+        return [late, (await limit.acquire(1)).at_s]
 
-    assert run(work()) == 120  # the 500 of second 60 must be gone
-
-
-def test_every_request_waits_during_a_pause() -> None:
-    clock = Clock()
-    limit = RateLimit(None, None, lambda: clock.at_s, clock.sleep)
-    limit.pause(20)
-    limit.pause(5)  # a shorter one does not shorten it
-
-    async def work() -> float:
-        return (await limit.acquire(1)).at_s
-
-    assert run(work()) == 20
+    assert asyncio.run(work()) == [120, 190]  # the 500 of second 60 must be gone
 
 
 @given(

@@ -90,11 +90,8 @@ def test_a_disqualifier_of_every_text_is_refused_in_a_file_and_readable_where_re
         parse_profile(values, "p.yaml")
     assert str(refused.value) == f"p.yaml: the disqualifier {pattern!r} matches every text"
     assert JudgeProfile.model_validate(values).disqualifiers == ("rm", pattern)
-
-
-@pytest.mark.parametrize("pattern", ["..", "x", r"\d+", r"\s", r"\S+", "^rm"])
-def test_a_disqualifier_of_some_texts_is_accepted(pattern: str) -> None:
-    assert parse_profile(VALID | {"disqualifiers": [pattern]}, "p.yaml").disqualifiers == (pattern,)
+    some = ("..", "x", r"\d+", r"\s", r"\S+", "^rm")
+    assert parse_profile(VALID | {"disqualifiers": some}, "p.yaml").disqualifiers == some
 
 
 @pytest.mark.parametrize("values", [None, [], "text", 3])
@@ -103,31 +100,30 @@ def test_a_file_without_a_mapping_is_refused(values: object) -> None:
         parse_profile(values, "p.yaml")
 
 
-def test_an_llm_profile_without_criteria_has_the_four_of_its_rubric() -> None:
-    assert judged_profile().judge_points == {
-        "logical_flow": 25,
-        "consistency": 25,
-        "tool_relevance": 25,
-        "synthesis_quality": 25,
-    }
-    assert judged_profile().computed == ()
+FOUR = ("logical_flow", "consistency", "tool_relevance", "synthesis_quality")
 
 
-def test_a_hybrid_profile_computes_known_heuristics_and_judges_the_rest() -> None:
-    mixed = judged_profile(
-        method="hybrid", criteria=criteria(tool_count=2, taste=1, performance__quality=3)
-    )
-
-    assert [criterion.id for criterion in mixed.computed] == ["tool_count", "performance.quality"]
-    assert [criterion.id for criterion in mixed.judged] == ["taste"]
-    assert mixed.judge_points == {"taste": 100}
-
-
-def test_all_criteria_of_an_llm_profile_are_judged() -> None:
-    strict = judged_profile(criteria=criteria(tool_count=1, taste=3))
-
-    assert strict.computed == ()
-    assert strict.judge_points == {"tool_count": 25, "taste": 75}
+@pytest.mark.parametrize(
+    ("version", "computed", "points"),
+    [
+        (judged_profile(), [], dict.fromkeys(FOUR, 25)),  # those of its rubric
+        (
+            judged_profile(
+                method="hybrid", criteria=criteria(tool_count=2, taste=1, performance__quality=3)
+            ),
+            *(["tool_count", "performance.quality"], {"taste": 100}),
+        ),
+        (
+            judged_profile(criteria=criteria(tool_count=1, taste=3)),
+            *([], {"tool_count": 25, "taste": 75}),
+        ),
+    ],
+)
+def test_a_hybrid_profile_computes_known_heuristics_and_judges_the_rest(
+    version: JudgeProfile, computed: list[str], points: dict[str, int]
+) -> None:
+    assert [criterion.id for criterion in version.computed] == computed
+    assert version.judge_points == points
 
 
 def test_points_are_shared_by_largest_remainder() -> None:
@@ -137,9 +133,6 @@ def test_points_are_shared_by_largest_remainder() -> None:
     assert share_points({"a": 60.6, "b": 39.4}) == {"a": 61, "b": 39}
     # 0.1 rounds down to 0, but a criterion needs at least one point.
     assert share_points({"a": 999, "b": 1}) == {"a": 99, "b": 1}
-
-
-def test_more_criteria_than_points_are_refused() -> None:
     with pytest.raises(ProfileError, match="101 judged criteria, at most 100 are possible"):
         share_points({f"c{number}": 1 for number in range(101)})
 
@@ -153,45 +146,28 @@ def test_points_add_up_to_100_and_none_is_zero(weights: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "is_another"),
     [
-        {"criteria": criteria(response_time=2)},
-        {"criteria": [{"id": "response_time", "description": "another description"}]},
-        {"scale": {"min": 0, "max": 10}},
-        {"method": "llm", "rubric": "r"},
-        {"rubric": "r"},
-        {"thresholds": {"tool_count_worst": 20}},
-        {"disqualifiers": ["rm"]},
+        # What changes the meaning of a score
+        *(({"criteria": criteria(response_time=2)}, True), ({"disqualifiers": ["rm"]}, True)),
+        ({"criteria": [{"id": "response_time", "description": "another description"}]}, True),
+        *(({"scale": {"min": 0, "max": 10}}, True), ({"rubric": "r"}, True)),
+        *(
+            ({"method": "llm", "rubric": "r"}, True),
+            ({"thresholds": {"tool_count_worst": 20}}, True),
+        ),
+        # and other fields
+        *(({"name": "Other"}, False), ({"match_labels": ["code"]}, False)),
+        *(({"enabled": False}, False), ({"sample_rate": 0.5}, False), ({"samples": 3}, False)),
+        *(({"model": "m"}, False), ({"quality_risk_fraction": 0.5}, False)),
+        ({"frozen_until": "2026-12-01T00:00:00Z"}, False),
     ],
 )
-def test_fields_that_change_the_meaning_are_in_the_content_hash(
-    change: dict[str, Any],
+def test_what_changes_the_meaning_is_in_the_content_hash(
+    change: dict[str, Any], is_another: bool
 ) -> None:
-    assert profile(**change).content_hash != profile().content_hash
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"name": "Other"},
-        {"match_labels": ["code"]},
-        {"enabled": False},
-        {"sample_rate": 0.5},
-        {"samples": 3},
-        {"model": "m"},
-        {"quality_risk_fraction": 0.5},
-        {"frozen_until": "2026-12-01T00:00:00Z"},
-    ],
-)
-def test_other_fields_are_not_in_the_content_hash(change: dict[str, Any]) -> None:
-    assert profile(**change).content_hash == profile().content_hash
+    assert (profile(**change).content_hash != profile().content_hash) is is_another
 
 
 def test_a_score_is_converted_to_the_scale_of_100() -> None:
     assert profile(scale={"min": 1, "max": 5}).scale.to_100(4) == 75  # (4 - 1) / (5 - 1)
-
-
-def test_a_profile_survives_a_json_round_trip() -> None:
-    whole = judged_profile(frozen_until="2026-12-01T00:00:00Z", disqualifiers=[r"\brm\b"])
-
-    assert JudgeProfile.model_validate_json(whole.model_dump_json()) == whole

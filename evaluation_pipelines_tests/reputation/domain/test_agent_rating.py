@@ -276,12 +276,6 @@ def test_reputation_outside_its_range_is_found(changes: dict[str, object], passe
     assert passed or result.found == "1 identities outside"
 
 
-def test_an_example_names_the_identity_and_its_four_scores() -> None:
-    scores = {"task_quality_score": 0.5, "economic_score": 0.25, "identity_hygiene_score": 0.125}
-    result = reputation_is_in_range(identities(overall_score=1.5, **scores))
-    assert result.examples == ("b, 1.5, 0.5, 0.25, 0.125",)
-
-
 ONE = {"score": None, "evaluations_in_all": 1, "eval_count": 1, "streak": 1}
 
 

@@ -215,26 +215,23 @@ def taken_back(**fields: object) -> Retraction | None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "owner"),
+    ("fields", "event", "owner"),
     [
-        ({}, None),
-        ({"identity_id": SCOUT}, (SCOUT,)),
-        ({"agent_id": "scout"}, (SCOUT,)),
-        ({"agent_id": "scout", "identity_id": SCOUT}, (SCOUT,)),
+        ({"event_id": UUID_1}, UUID_1, None),
+        ({"event_id": UUID_1, "identity_id": SCOUT}, UUID_1, SCOUT),
+        ({"event_id": UUID_1, "agent_id": "scout"}, UUID_1, SCOUT),
+        ({"event_id": UUID_1, "agent_id": "scout", "identity_id": SCOUT}, UUID_1, SCOUT),
         (
-            {"agent_id": "scout", "organization_id": "o"},
-            (str(identity_id("o", "scout")),),
+            {"event_id": UUID_1, "agent_id": "scout", "organization_id": "o"},
+            *(UUID_1, str(identity_id("o", "scout"))),
         ),
+        (SIGNAL, signal()["event_id"], SCOUT),  # by what it is known by
     ],
 )
 def test_a_signal_is_taken_back_by_its_id(
-    fields: dict[str, str], owner: tuple[str, ...] | None
+    fields: dict[str, str], event: str, owner: str | None
 ) -> None:
-    assert taken_back(event_id=UUID_1, **fields) == Retraction(UUID_1, owner)
-
-
-def test_a_signal_without_an_id_is_taken_back_by_what_it_is_known_by() -> None:
-    assert taken_back(**SIGNAL) == Retraction(signal()["event_id"], (SCOUT,))
+    assert taken_back(**fields) == Retraction(event, None if owner is None else (owner,))
 
 
 @pytest.mark.parametrize(
@@ -294,18 +291,12 @@ def test_a_misspelt_name_is_refused_and_another_one_ignored(name: str, meant: st
 def test_ids_stay_what_they_were_when_signals_were_loaded_for_the_first_time() -> None:
     # Other ids would count everything that was ever loaded a second time.
     assert identity_id("default", "scout") == UUID("e46c5aa6-a599-520d-b532-61260bd10c33")
-    assert session_event_id("default", "s#baseline-1") == UUID(
-        "21340b0f-0a24-5c4c-ad2e-24fe5a340191"
-    )
-
-
-def test_parts_of_a_name_cannot_be_moved_from_one_to_the_next() -> None:
+    session = session_event_id("default", "s#baseline-1")
+    assert session == UUID("21340b0f-0a24-5c4c-ad2e-24fe5a340191")
+    # Parts of a name cannot be moved from one to the next.
     ids = {
-        identity_id("a", "bc"),
-        identity_id("ab", "c"),
-        session_event_id("a", "bc"),
-        signal_event_id("a", "bc"),
-        signal_event_id("a", "b", "c"),
+        *(identity_id("a", "bc"), identity_id("ab", "c"), session_event_id("a", "bc")),
+        *(signal_event_id("a", "bc"), signal_event_id("a", "b", "c")),
     }
     assert len(ids) == 5
 

@@ -100,16 +100,14 @@ def test_a_signal_is_as_sure_as_the_source_of_its_score(
     assert row["confidence"] == expected
 
 
-def test_a_session_without_a_score_is_no_signal_and_no_evaluation() -> None:
+def test_only_a_session_with_a_score_is_a_signal_and_only_one_that_has_ended_an_evaluation() -> (
+    None
+):
     unscored = sessions(effective_100=None, effective_source="none")
-    assert session_signals(unscored).is_empty()
-    assert session_evaluations_of_agents(unscored).is_empty()
-
-
-def test_a_session_that_has_not_ended_is_a_signal_but_no_evaluation() -> None:
     running = sessions(is_terminal=False, effective_source="override")
-    assert session_signals(running).height == 1
-    assert session_evaluations_of_agents(running).is_empty()
+    assert (session_signals(unscored).height, session_signals(running).height) == (0, 1)
+    for frame in (unscored, running):
+        assert session_evaluations_of_agents(frame).is_empty()
 
 
 @pytest.mark.parametrize("passed", [True, False])

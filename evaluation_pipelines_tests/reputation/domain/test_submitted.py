@@ -37,30 +37,32 @@ def window(first: int, last: int, in_all: int | None = None) -> pl.DataFrame:
 NONE = window(0, 0)
 
 
-def test_an_unknown_agent_is_new_without_a_score() -> None:
-    record = inline_record(NONE, NONE, AGENT, NOW)
-    assert (record["score"], record["lifecycle"], record["eval_count"]) == (None, "new", 0)
-    assert record["progress"] == "0/50"
+FAILED = window(500, 501).with_columns(passed=False)
 
 
-def test_below_50_evaluations_there_is_progress_and_no_score() -> None:
-    record = inline_record(window(0, 40, 40), window(35, 48), AGENT, NOW)
-    assert (record["score"], record["lifecycle"]) == (None, "calibrating")
-    assert (record["eval_count"], record["progress"]) == (48, "48/50")
-
-
-def test_the_fiftieth_shows_the_score() -> None:
-    record = inline_record(window(0, 49, 49), window(49, 50), AGENT, NOW)
-    # 400 * 1 + 250 * 0 (no latency) + 200 * 50/50 + 150 * 50/500 = 615.
-    assert (record["score"], record["lifecycle"], record["progress"]) == (615, "active", None)
-
-
-def test_the_newest_500_count_whichever_side_they_are_from() -> None:
-    failed = window(500, 501).with_columns(passed=False)
-    record = inline_record(window(0, 500, 500), failed, AGENT, NOW)
-    # 499 of 500 passed, streak 0: floor(400 * 0.998 + 0 + 0 + 150) = 549.
-    assert (record["eval_count"], record["lifecycle"]) == (500, "mature")
-    assert (record["score"], record["streak"]) == (549, 0)
+@pytest.mark.parametrize(
+    ("exported", "waiting", "score", "lifecycle", "number", "progress"),
+    [
+        (NONE, NONE, None, "new", 0, "0/50"),
+        (window(0, 40, 40), window(35, 48), None, "calibrating", 48, "48/50"),
+        # 400 * 1 + 250 * 0 (no latency) + 200 * 50/50 + 150 * 50/500 = 615.
+        (window(0, 49, 49), window(49, 50), 615, "active", 50, None),
+        # 499 of 500 passed, streak 0: floor(400 * 0.998 + 0 + 0 + 150) = 549.
+        (window(0, 500, 500), FAILED, 549, "mature", 500, None),
+    ],
+)
+def test_the_newest_500_count_whichever_side_they_are_from(
+    exported: pl.DataFrame,
+    waiting: pl.DataFrame,
+    score: int | None,
+    lifecycle: str,
+    number: int,
+    progress: str | None,
+) -> None:
+    record = inline_record(exported, waiting, AGENT, NOW)
+    assert (record["score"], record["lifecycle"]) == (score, lifecycle)
+    assert (record["eval_count"], record["progress"]) == (number, progress)
+    assert waiting is not FAILED or record["streak"] == 0
 
 
 def test_an_old_evaluation_that_left_the_window_changes_nothing() -> None:

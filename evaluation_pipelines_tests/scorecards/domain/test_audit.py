@@ -17,6 +17,7 @@ from evaluation_pipelines.scorecards.domain.audit import (
     systematic,
     wanted,
 )
+from evaluation_pipelines_tests.scorecard_builders import evaluated_session, evaluated_sessions
 
 DAY = date(2026, 11, 2)
 
@@ -25,22 +26,9 @@ def evaluations(
     count: int, day: date = DAY, score: float | None = 50.0, model: str | None = "a"
 ) -> pl.DataFrame:
     """Return sessions of a model on a date."""
-    rows = [
-        dict.fromkeys(SESSION_EVALUATIONS.schema, None)
-        | {
-            "organization_id": "default",
-            "session_key": f"{day} {model} {number}",
-            "profile_id": "p",
-            "profile_version": 1,
-            "classification_label": "code",
-            "model": model,
-            "content_hash": "0",
-            "scorecard_100": score,
-            "session_date": day,
-        }
-        for number in range(count)
-    ]
-    return pl.DataFrame(rows, schema=SESSION_EVALUATIONS.schema, orient="row")
+    names = (f"{day} {model} {number}" for number in range(count))
+    of = {"model": model, "session_date": day}
+    return evaluated_sessions(evaluated_session(score, session_key=name, **of) for name in names)
 
 
 def audited(**models: int) -> pl.DataFrame:
@@ -54,34 +42,23 @@ def drawn(frame: pl.DataFrame, day: date = DAY, size: int = 5, **models: int) ->
     return draw(frame, audited(**models), day, size)
 
 
-def test_the_sample_has_the_requested_size_or_all_sessions() -> None:
+def test_the_sample_has_the_requested_size_of_sessions_with_an_automatic_score() -> None:
     assert drawn(evaluations(20)).height == 5
     assert drawn(evaluations(0)).is_empty()
     assert drawn(evaluations(20), size=0).is_empty()
     assert drawn(evaluations(3))["inclusion_probability"].to_list() == [1, 1, 1]
-
-
-def test_only_sessions_of_the_date_with_an_automatic_score_are_drawn() -> None:
     others = [evaluations(9, score=None, model="b"), evaluations(9, DAY - timedelta(days=1))]
-
     found = drawn(pl.concat([evaluations(2), *others]))
     assert sorted(found["session_key"]) == [f"{DAY} a 0", f"{DAY} a 1"]
 
 
-def test_the_same_sessions_have_the_same_sample_in_any_order() -> None:
+def test_the_same_sessions_have_the_same_sample_and_another_date_another_one() -> None:
     every = pl.concat([evaluations(50), evaluations(20, model="b"), evaluations(9, model=None)])
-
     assert drawn(every).equals(drawn(every.reverse()))
-
-
-def test_another_date_has_another_sample() -> None:
     days = [DAY + timedelta(days=number) for number in range(10)]
-    samples = {
-        tuple(drawn(evaluations(50).with_columns(session_date=day), day)["session_key"])
-        for day in days
-    }
-
-    assert len(samples) == 10
+    fifty = [evaluations(50).with_columns(session_date=day) for day in days]
+    samples = [drawn(rows, day)["session_key"] for rows, day in zip(fifty, days, strict=True)]
+    assert len({tuple(sample) for sample in samples}) == 10
 
 
 def test_audits_are_wanted_where_thirty_sessions_can_be_audited() -> None:

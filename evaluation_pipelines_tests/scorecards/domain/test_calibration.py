@@ -166,17 +166,10 @@ def test_one_person_in_two_organizations_is_one_person() -> None:
 def test_spearman_is_the_correlation_of_ranks() -> None:
     # Ranks 1 2 3 4 5 and 2 1 4 3 5: d² sums to 4; 1 - 6 * 4 / (5 * 24) = 0.8.
     assert spearman(pairs([10, 20, 30, 40, 50], [22, 11, 44, 33, 99])) == pytest.approx(0.8)
-
-
-def test_ties_share_their_mean_rank() -> None:
-    # Ranks 1.5 1.5 3 4 5 and 1 2 3 4 5. Deviations from 3: -1.5 -1.5 0 1 2 and -2 -1 0 1 2.
-    # Products 3 + 1.5 + 0 + 1 + 4 = 9.5; squares 9.5 and 10.
-    assert spearman(pairs([1, 1, 2, 3, 4], [1, 2, 3, 4, 5])) == pytest.approx(
-        9.5 / (9.5 * 10) ** 0.5
-    )
-
-
-def test_no_spread_has_no_order() -> None:
+    # Ties share their mean rank: 1.5 1.5 3 4 5 and 1 2 3 4 5. Deviations from 3: -1.5 -1.5 0 1 2
+    # and -2 -1 0 1 2. Products 3 + 1.5 + 0 + 1 + 4 = 9.5; squares 9.5 and 10.
+    tied = spearman(pairs([1, 1, 2, 3, 4], [1, 2, 3, 4, 5]))
+    assert tied == pytest.approx(9.5 / (9.5 * 10) ** 0.5)
     assert spearman(pairs([5, 5, 5, 5, 5], [1, 2, 3, 4, 5])) is None
     assert spearman(pairs([1, 2, 3, 4, 5], [7, 7, 7, 7, 7])) is None
 
@@ -189,13 +182,10 @@ def test_kappa_weights_distances_by_their_square() -> None:
     # A session of weight 2 is two sessions. Bands 0 0 9 9 9 9 and 0 9 9 9 0 0: observed 81 * 3 / 6,
     # expected 81 * (2*3 + 4*3) / 36 = 40.5.
     assert kappa(pairs(*both, weights=[1, 1, 1, 1, 2])) == pytest.approx(1 - 40.5 / 40.5)
-
-
-def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
+    # Full agreement is 1, of one band unknown; 100 belongs to the last band, from 90 on.
     assert kappa(pairs([5, 25, 45, 65, 85], [9, 21, 49, 60, 80])) == pytest.approx(1)
     assert kappa(pairs([51, 52, 53, 54, 55], [55, 54, 53, 52, 51])) is None
     assert kappa(pairs([91, 92, 93, 94, 95], [95, 5, 93, 92, 91])) is None
-    # 100 belongs to the last band, from 90 on.
     assert kappa(pairs([85, 100, 95, 85, 95], [89, 95, 100, 80, 90])) == pytest.approx(1)
 
 
@@ -301,22 +291,8 @@ CRITERIA = {("p", 1): 3, ("p", 2): 3}
 
 def corrections(*errors: float, **columns: Any) -> pl.DataFrame:
     """Return OVERRIDES of one session each: automatic minus human score, in order of time."""
-    defaults: dict[str, Any] = {"profile_id": "p", "profile_version": 1, "annotator": "Ada"}
-    rows = [
-        dict.fromkeys(OVERRIDES.schema, None)
-        | defaults
-        | {
-            "override_id": str(number),
-            "session_key": f"s{number}#baseline-1",
-            "content_hash": "0",
-            "automatic_100": 50 + error,
-            "override_100": 50.0,
-            "made_at": at(number),
-        }
-        | columns
-        for number, error in enumerate(errors, start=1)
-    ]
-    return pl.DataFrame(rows, schema=OVERRIDES.schema, orient="row")
+    named = {"annotator": "Ada", "content_hash": "0"} | columns
+    return overrides(*((50 + error, 50.0) for error in errors), **named)
 
 
 def found(overrides: pl.DataFrame, criterion: str | None = None) -> Lean:
@@ -383,45 +359,32 @@ def test_a_notice_says_how_many_by_how_many_people() -> None:
     )
 
 
-def test_a_criterion_needs_more_as_there_are_several() -> None:
+def test_a_criterion_needs_more_as_there_are_several_and_can_lean_alone() -> None:
     """3 criteria: 2 * 3 / 0.05 = 120. Ten are 1024 / 11 = 93.1, eleven 2048 / 12 = 170.7."""
     ten, eleven = (corrections(*[9] * n, criterion_id="tool_count") for n in (10, 11))
-
     assert found(ten, "tool_count").required == pytest.approx(120)
     assert not found(ten, "tool_count").is_beyond_chance
-    assert found(eleven, "tool_count").is_beyond_chance
-
-
-def test_a_criterion_can_lean_where_all_corrections_together_do_not() -> None:
-    down = corrections(*[9] * 11, criterion_id="tool_count")
     up = corrections(*[-9] * 11, criterion_id="response_time").with_columns(
         session_key=pl.col("session_key") + "x"
     )
-    both = pl.concat([down, up])
-
+    both = pl.concat([eleven, up])
     assert not found(both).is_beyond_chance
     assert found(both, "tool_count").is_beyond_chance
     assert found(both, "response_time").is_beyond_chance
 
 
-def test_of_a_session_the_first_correction_counts() -> None:
+def test_of_a_session_and_version_the_first_correction_counts() -> None:
     same = corrections(*[9] * 9, session_key="s#baseline-1")
     assert found(same).corrections == 1
     changed = found(corrections(9, -9, -9, session_key="s#baseline-1"))
     assert (changed.corrections, changed.too_high) == (1, 1)
     assert found(corrections(0, -9, session_key="s#baseline-1")).too_high == 0
-
-
-def test_confirmations_and_scores_without_an_automatic_one_are_no_corrections() -> None:
+    # Confirmations, and scores without an automatic one, are no corrections.
     assert leans(corrections(0, 0), CRITERIA) == []
     assert leans(corrections(9, automatic_100=None), CRITERIA) == []
     assert found(corrections(9, 0, 9)).corrections == 2
-
-
-def test_versions_are_apart() -> None:
     both = pl.concat([corrections(9), corrections(-9, profile_version=2)])
     rows = [(lean.profile_version, lean.too_high) for lean in leans(both, CRITERIA)]
-
     assert rows == [(1, 1), (2, 0)]
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS, Thresholds, falling
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
 from evaluation_pipelines.scorecards.domain.criteria import (
     completed,
@@ -18,7 +19,6 @@ from evaluation_pipelines.scorecards.domain.criteria import (
     judged_scores,
     newest_totals,
     triggered,
-    unknown_criteria,
     why_not_judged,
     written_texts,
 )
@@ -39,7 +39,6 @@ from evaluation_pipelines_tests.scorecard_builders import (
     criteria,
     evidence_of,
     judged_profile,
-    profile,
     result,
     results,
 )
@@ -145,10 +144,6 @@ def test_performance_is_a_tenth_and_effectiveness_a_hundredth() -> None:
     assert found.row(0) == (0.75, None, 0.62)
 
 
-def test_unknown_criteria_are_named() -> None:
-    assert unknown_criteria(profile(criteria=criteria(charm=1, tool_count=1))) == ["charm"]
-
-
 def test_every_heuristic_is_a_number_from_0_to_1() -> None:
     performance = {"session_key": "s1#baseline-1"} | dict.fromkeys(
         [each.removeprefix("performance.") for each in HEURISTICS if "." in each], 10.0
@@ -211,39 +206,45 @@ def test_points_become_shares_of_the_maximum() -> None:
     assert scores["judge_confidence"].item() == pytest.approx(0.8, abs=1e-6)
 
 
-def test_points_add_up_to_the_total_that_an_outcome_allows() -> None:
-    given = result(outcome="wrong", total_score=35.0)  # of 70 points: each counts half
-    scores = judged_scores(judged_profile(), results(given))
+@pytest.mark.parametrize(
+    ("version", "given", "shares"),
+    [
+        # An outcome allows 35 of 70 points: each counts half.
+        (judged_profile(), {"outcome": "wrong", "total_score": 35.0}, (0.5, 0.4, 0.3, 0.2)),
+        # A profile's own criteria have points by weight: 75 and 25.
+        (
+            judged_profile(criteria=criteria(taste=3, tone=1)),
+            {"criteria_scores": {"taste": 60, "tone": 25}},
+            (0.8, 1.0),
+        ),
+        # Missing points are unknown, and too many or too few are clipped.
+        (
+            judged_profile(),
+            {"criteria_scores": {"logical_flow": 30, "consistency": -1, "tool_relevance": None}},
+            (1.0, 0.0, None, None),
+        ),
+        (judged_profile(), {"criteria_scores": None}, (None,) * 4),
+    ],
+)
+def test_points_are_shares_of_what_a_criterion_can_reach(
+    version: JudgeProfile, given: dict[str, Any], shares: tuple[float | None, ...]
+) -> None:
+    scores = judged_scores(version, results(result(**given)))
     found = scores.select(pl.selectors.starts_with("criterion:")).row(0)
-
-    assert found == pytest.approx((0.5, 0.4, 0.3, 0.2))
-
-
-def test_points_of_a_profiles_own_criteria_are_taken_by_weight() -> None:
-    own = judged_profile(criteria=criteria(taste=3, tone=1))  # 75 and 25 points
-    scores = judged_scores(own, results(result(criteria_scores={"taste": 60, "tone": 25})))
-
-    assert scores.select(pl.selectors.starts_with("criterion:")).row(0) == (0.8, 1.0)
+    assert found == tuple(share if share is None else pytest.approx(share) for share in shares)
 
 
-def test_missing_points_are_unknown_and_too_many_points_are_clipped() -> None:
-    given = {"logical_flow": 30, "consistency": -1, "tool_relevance": None}
-    scores = judged_scores(judged_profile(), results(result(criteria_scores=given)))
-    found = scores.select(pl.selectors.starts_with("criterion:")).row(0)
-
-    assert found == (1.0, 0.0, None, None)
-    none_at_all = judged_scores(judged_profile(), results(result(criteria_scores=None)))
-    assert none_at_all.select(pl.selectors.starts_with("criterion:")).row(0) == (None,) * 4
-
-
-def test_only_scores_of_this_version_count() -> None:
-    others = results(
-        result(judge_profile_version=2),
-        result(judge_profile_id="k"),
-        result(status="failed"),
+def test_only_completed_scores_of_this_version_are_points_and_totals_are_of_any_profile() -> None:
+    others: list[dict[str, Any]] = [{"judge_profile_version": 2}, {"judge_profile_id": "k"}]
+    others.append({"status": "failed"})
+    found = judged_scores(judged_profile(), results(*(result(**other) for other in others)))
+    assert found.is_empty()
+    scorings = results(
+        result(total_score=90.0, judge_profile_id="a"),
+        result(total_score=20.0, judge_profile_id="b", completed_at=LATER, judge_model="judge-1"),
     )
-
-    assert judged_scores(judged_profile(), others).is_empty()
+    key = ("default", "s1#baseline-1", "0")
+    assert newest_totals(scorings).row(0) == (*key, 20.0, "judge-1", None)
 
 
 def test_of_several_scores_the_newest_counts() -> None:
@@ -258,16 +259,6 @@ def test_of_several_scores_the_newest_counts() -> None:
         ("0", 10),
         ("1", 40),
     ]
-
-
-def test_the_newest_total_of_any_profile_counts() -> None:
-    scorings = results(
-        result(total_score=90.0, judge_profile_id="a"),
-        result(total_score=20.0, judge_profile_id="b", completed_at=LATER, judge_model="judge-1"),
-    )
-
-    key = ("default", "s1#baseline-1", "0")
-    assert newest_totals(scorings).row(0) == (*key, 20.0, "judge-1", None)
 
 
 def test_a_scoring_without_a_score_says_why() -> None:

@@ -28,10 +28,38 @@ def shown(*given: dict[str, object], **columns: Any) -> dict[str, Any]:
     return row
 
 
-def test_without_an_override_the_automatic_score_counts() -> None:
-    row = shown()
+OLDER = said(1, 20, content_hash="older")
 
-    assert (row["human_override"], row["effective_score"], row["effective_100"]) == (None, 50, 50)
+
+@pytest.mark.parametrize(
+    ("given", "columns", "score", "of_100", "kept"),
+    [
+        ([], {}, 50, 50, None),
+        # One of older content is shown and does not count, but for the card of that content.
+        ([OLDER], {}, 50, 50, (20, True)),
+        ([OLDER, said(2, 80)], {}, 80, 80, (80, False)),
+        ([OLDER, said(2, 80)], {"content_hash": "older"}, 20, 20, (20, False)),
+        # One of another score does not affect the card.
+        ([said(1, 20, profile_id="q")], {}, 50, 50, None),
+        ([said(1, 20, session_key="s2")], {}, 50, 50, None),
+        ([said(1, 20, organization_id="other")], {}, 50, 50, None),
+        ([said(1, 20, profile_version=9)], {}, 20, 20, (20, False)),  # versions are one profile
+        # On another scale: 1 + 0.2 * 4, and 20 / 100 * 10.
+        ([said(1, 20)], {"scale_min": 1.0, "scale_max": 5.0}, 1.8, 20, (20, False)),
+        ([said(1, 20)], {"scale_max": 10.0}, 2, 20, (20, False)),
+    ],
+)
+def test_an_override_of_the_same_content_and_profile_counts_on_the_scale_of_the_card(
+    given: list[dict[str, object]],
+    columns: dict[str, Any],
+    score: float,
+    of_100: float,
+    kept: tuple[float, bool] | None,
+) -> None:
+    row = shown(*given, **columns)
+    assert (row["effective_score"], row["effective_100"]) == pytest.approx((score, of_100))
+    found = row["human_override"]
+    assert (found and (found["override_score"], found["stale"])) == kept
 
 
 def test_an_override_counts_and_shows_annotator_time_and_reason() -> None:
@@ -51,49 +79,6 @@ def test_the_override_that_was_stored_last_counts() -> None:
     assert shown(said(2, 80), said(1, 20))["effective_score"] == 80
     earlier = said(3, 10, made_at=REGISTERED_AT - timedelta(days=1))  # the clock was set back
     assert shown(said(2, 80), earlier)["effective_score"] == 10
-
-
-def test_an_override_of_older_content_is_stale_and_does_not_count() -> None:
-    row = shown(said(1, 20, content_hash="older"))
-
-    assert row["effective_score"] == 50
-    assert row["human_override"]["stale"] is True
-    assert row["human_override"]["override_score"] == 20
-
-
-def test_an_override_of_this_content_counts_although_an_older_one_is_stale() -> None:
-    given = (said(1, 20, content_hash="older"), said(2, 80))
-
-    assert shown(*given)["effective_score"] == 80
-    assert shown(*given, content_hash="older")["effective_score"] == 20  # of the old card
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"profile_id": "q"}, {"session_key": "s2"}, {"organization_id": "other"}],
-)
-def test_an_override_of_another_score_does_not_affect_the_card(other: dict[str, object]) -> None:
-    assert shown(said(1, 20, **other))["human_override"] is None
-
-
-def test_an_override_outlives_a_new_version_of_the_profile() -> None:
-    row = shown(said(1, 20, profile_version=1))
-
-    assert row["effective_score"] == 20
-
-
-def test_a_score_on_another_scale_is_converted() -> None:
-    row = shown(said(1, 20), scale_min=1.0, scale_max=5.0, overall_score=3.0)
-
-    assert row["effective_score"] == pytest.approx(1.8)  # 1 + 0.2 * 4
-    assert row["effective_100"] == pytest.approx(20)
-
-
-def test_a_scale_of_another_end_is_another_scale() -> None:
-    row = shown(said(1, 20), scale_max=10.0, overall_score=5.0)
-
-    assert row["effective_score"] == pytest.approx(2)  # 20 / 100 * 10
-    assert row["effective_100"] == pytest.approx(20)
 
 
 def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:

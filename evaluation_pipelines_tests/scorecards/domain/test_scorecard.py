@@ -1,5 +1,6 @@
 """Cards: criteria combined into one score, and reasons for no score."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.scorecards.domain.criteria import TRIGGERED
 from evaluation_pipelines.scorecards.domain.scorecard import (
     NO_EVIDENCE,
@@ -290,32 +292,37 @@ def test_scores_are_on_their_scale(change: dict[str, Any], passed: bool) -> None
     assert bool(found.examples) is not passed
 
 
-def test_a_card_without_a_window_is_a_warning() -> None:
-    sessions = pl.DataFrame({"organization_id": ["default"], "session_key": ["s2"]})
-    found = every_card_has_its_session(pl.DataFrame([CARD]), sessions, SCORECARDS)
-
-    assert (found.passed, found.severity) == (False, "warning")
-    assert found.examples == ("default, s1, p",)
-    there = sessions.with_columns(session_key=pl.lit("s1"))
-    assert every_card_has_its_session(pl.DataFrame([CARD]), there, SCORECARDS).passed
+TYPO = profile(criteria=criteria(tool_cuont=1, tool_count=1))
+OF_CARD = pl.DataFrame({"organization_id": ["default"], "session_key": ["s1"]})
+OF_ANOTHER = OF_CARD.with_columns(session_key=pl.lit("s2"))
 
 
-def test_a_faulty_profile_is_a_warning_that_says_which() -> None:
-    found = profiles_are_sound(["p.yaml is not YAML"], SCORECARDS)
-
-    assert (found.passed, found.severity) == (False, "warning")
-    assert found.examples == ("p.yaml is not YAML",)
-    assert profiles_are_sound([], SCORECARDS).passed
-
-
-def test_an_unknown_criterion_of_an_enabled_profile_is_a_warning() -> None:
-    typo = profile(criteria=criteria(tool_cuont=1, tool_count=1))
-    found = every_criterion_is_known(registry(typo), SCORECARDS)
-
-    assert (found.passed, found.severity) == (False, "warning")
-    assert found.examples == ("p version 1: tool_cuont",)
-    for sound in (profile(), profile(**(typo.model_dump() | {"enabled": False}))):
-        assert every_criterion_is_known(registry(sound), SCORECARDS).passed
+@pytest.mark.parametrize(
+    ("check", "broken", "sound", "example"),
+    [
+        (
+            lambda rows: every_card_has_its_session(pl.DataFrame([CARD]), rows, SCORECARDS),
+            *(OF_ANOTHER, OF_CARD, "default, s1, p"),
+        ),
+        (
+            lambda faults: profiles_are_sound(faults, SCORECARDS),
+            *(["p.yaml is not YAML"], [], "p.yaml is not YAML"),
+        ),
+        *(
+            (
+                lambda version: every_criterion_is_known(registry(version), SCORECARDS),
+                *(TYPO, sound, "p version 1: tool_cuont"),
+            )
+            for sound in (profile(), profile(**(TYPO.model_dump() | {"enabled": False})))
+        ),
+    ],
+)
+def test_what_is_amiss_with_cards_and_profiles_is_a_warning_that_says_which(
+    check: Callable[[Any], CheckResult], broken: object, sound: object, example: str
+) -> None:
+    found = check(broken)
+    assert (found.passed, found.severity, found.examples) == (False, "warning", (example,))
+    assert check(sound).passed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -23,30 +24,19 @@ from evaluation_pipelines.scorecards.store import (
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
-from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
+from evaluation_pipelines_tests.scorecard_builders import (
+    criteria,
+    judged_profile,
+    new_override,
+    profile,
+)
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = date(2026, 11, 19)
 
 
-def new(**fields: Any) -> NewOverride:
-    defaults: dict[str, Any] = {
-        "organization_id": "default",
-        "session_key": "s1",
-        "session_date": DAY,
-        "profile_id": "p",
-        "profile_version": 1,
-        "content_hash": "0",
-        "override_score": 20.0,
-        "scale_min": 0.0,
-        "scale_max": 100.0,
-        "automatic_score": None,
-        "is_confirmation": False,
-        "source": "person",
-        "annotator": "Ada",
-        "reason": "because",
-    }
-    return NewOverride(**(defaults | fields))
+def new(score: float = 20.0, **fields: Any) -> NewOverride:
+    return new_override(score, **({"session_key": "s1", "session_date": DAY} | fields))
 
 
 def sample(session_key: str = "s1") -> AuditSample:
@@ -69,22 +59,18 @@ def test_profiles_come_back_as_they_were_registered(ledger: Ledger) -> None:
     assert (found.profile, found.registered_at, found.rescore_history) == (whole, NOW, False)
 
 
-def test_a_refused_profile_changes_nothing(ledger: Ledger) -> None:
-    ProfileStore(ledger).register(profile(), NOW)
+def test_what_may_change_freely_changes_in_place_and_a_refused_profile_nothing(
+    ledger: Ledger,
+) -> None:
+    store, later = ProfileStore(ledger), NOW + timedelta(days=1)
+    store.register(profile(), NOW)
     with pytest.raises(ProfileRefusedError):
-        ProfileStore(ledger).register(profile(criteria=criteria(tool_count=1)), NOW)
-
-    assert [version.profile for version in ProfileStore(ledger).registry().versions] == [profile()]
-
-
-def test_what_may_change_freely_changes_in_place(ledger: Ledger) -> None:
-    ProfileStore(ledger).register(profile(), NOW)
-    later = NOW + timedelta(days=1)
-    assert ProfileStore(ledger).register(profile(name="New"), later, rescore_history=True)
-    (found,) = ProfileStore(ledger).registry().versions
-
+        store.register(profile(criteria=criteria(tool_count=1)), NOW)
+    assert [version.profile for version in store.registry().versions] == [profile()]
+    assert store.register(profile(name="New"), later, rescore_history=True)
+    (found,) = store.registry().versions
     assert (found.profile.name, found.registered_at, found.rescore_history) == ("New", NOW, True)
-    assert ProfileStore(ledger).register(profile(name="New"), later) is None
+    assert store.register(profile(name="New"), later) is None
 
 
 def test_an_override_makes_its_date_due_in_the_same_step(ledger: Ledger) -> None:
@@ -97,7 +83,7 @@ def test_an_override_makes_its_date_due_in_the_same_step(ledger: Ledger) -> None
 
 def test_overrides_are_all_kept_and_found_by_date(ledger: Ledger) -> None:
     other = DAY - timedelta(days=1)
-    OverrideStore(ledger).add([new(), new(override_score=30.0)], NOW)
+    OverrideStore(ledger).add([new(), new(30.0)], NOW)
     OverrideStore(ledger).add([new(session_date=other)], NOW)
 
     assert OverrideStore(ledger).of_dates([DAY])["override_score"].to_list() == [20, 30]
@@ -147,26 +133,41 @@ def test_an_answer_is_for_the_sample_of_its_own_organization(ledger: Ledger) -> 
     assert answers == {"default": answer, "beta": None}
 
 
-def test_two_reviewers_at_the_same_time_give_one_answer(url: str) -> None:
+def at_once(url: str, work: Callable[[Ledger], object]) -> None:
+    """Do the same with two ledgers at the same time."""
     both, go = [open_ledger(url), open_ledger(url)], threading.Barrier(2)
-    keys = [f"s{number}" for number in range(20)]
-    OverrideStore(both[0]).add_samples([sample(key) for key in keys])
-    answers: list[bool] = []
 
-    def answer(ledger: Ledger) -> None:
+    def begin(ledger: Ledger) -> None:
         go.wait()
-        answers.extend(OverrideStore(ledger).answer(new(session_key=key), NOW)[1] for key in keys)
+        work(ledger)
 
-    threads = [threading.Thread(target=answer, args=(each,)) for each in both]
+    threads = [threading.Thread(target=begin, args=(ledger,)) for ledger in both]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    for ledger in both:
+        ledger.close()
+
+
+def test_two_reviewers_at_the_same_time_give_one_answer(url: str, ledger: Ledger) -> None:
+    keys = [f"s{number}" for number in range(20)]
+    OverrideStore(ledger).add_samples([sample(key) for key in keys])
+    answers: list[bool] = []
+
+    def answer(mine: Ledger) -> None:
+        answers.extend(OverrideStore(mine).answer(new(session_key=key), NOW)[1] for key in keys)
+
+    at_once(url, answer)
     assert Counter(answers) == {True: 20, False: 20}
-    sources = OverrideStore(both[0]).of_dates()["source"].to_list()
+    sources = OverrideStore(ledger).of_dates()["source"].to_list()
     assert Counter(sources) == {"audit": 20, "person": 20}
-    for each in both:
-        each.close()
+
+
+def test_two_runs_at_the_same_time_record_an_event_once(url: str, ledger: Ledger) -> None:
+    events = [event(number) for number in range(200)]
+    at_once(url, lambda mine: EventStore(mine).record(DAY, events, NOW))
+    assert len(EventStore(ledger).after(0, 1000)) == 200
 
 
 def test_a_reason_is_added_to_an_answer(ledger: Ledger) -> None:
@@ -245,38 +246,14 @@ def test_events_are_read_from_a_position(ledger: Ledger) -> None:
     assert events.of_kind("evaluation.other", 0, DAY) == []
 
 
-def test_two_runs_at_the_same_time_record_an_event_once(url: str) -> None:
-    both, go = [open_ledger(url), open_ledger(url)], threading.Barrier(2)
-
-    def record(ledger: Ledger) -> None:
-        go.wait()
-        EventStore(ledger).record(DAY, [event(number) for number in range(200)], NOW)
-
-    threads = [threading.Thread(target=record, args=(each,)) for each in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(EventStore(both[0]).after(0, 1000)) == 200
-    for each in both:
-        each.close()
-
-
-def test_a_date_wakes_when_its_time_has_come_and_only_once(ledger: Ledger) -> None:
-    ScheduledRebuilds(ledger).expect(DAY, NOW)
-    assert ScheduledRebuilds(ledger).wake(NOW - timedelta(seconds=1)) == []
-    assert due(ledger) == []
-
-    assert ScheduledRebuilds(ledger).wake(NOW) == [DAY]
-    assert due(ledger) == [DAY]
-    assert ScheduledRebuilds(ledger).wake(NOW) == []
-
-
-def test_a_date_waits_for_the_time_it_was_given_last_or_not_at_all(ledger: Ledger) -> None:
-    later = NOW + timedelta(hours=1)
-    ScheduledRebuilds(ledger).expect(DAY, NOW)
-    ScheduledRebuilds(ledger).expect(DAY, later)
-    assert ScheduledRebuilds(ledger).wake(NOW) == []
-
-    ScheduledRebuilds(ledger).expect(DAY, None)
-    assert ScheduledRebuilds(ledger).wake(later) == []
+def test_a_date_wakes_once_at_the_time_it_was_given_last_or_not_at_all(ledger: Ledger) -> None:
+    rebuilds, later = ScheduledRebuilds(ledger), NOW + timedelta(hours=1)
+    rebuilds.expect(DAY, NOW)
+    assert rebuilds.wake(NOW - timedelta(seconds=1)) == due(ledger) == []
+    assert rebuilds.wake(NOW) == due(ledger) == [DAY]
+    assert rebuilds.wake(NOW) == []
+    rebuilds.expect(DAY, NOW)
+    rebuilds.expect(DAY, later)
+    assert rebuilds.wake(NOW) == []
+    rebuilds.expect(DAY, None)
+    assert rebuilds.wake(later) == []

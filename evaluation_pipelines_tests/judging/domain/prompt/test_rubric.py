@@ -3,6 +3,7 @@
 import hashlib
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -121,92 +122,62 @@ def test_a_placeholder_in_a_session_is_not_rendered() -> None:
     ("level", "said"),
     [("full", "logged texts, though"), ("prompts", "and little else"), ("none", "no texts")],
 )
-def test_the_prompt_states_the_content_level_and_how_to_treat_absence(
-    level: str, said: str
+@pytest.mark.parametrize("truncated", [True, False])
+def test_the_prompt_states_the_content_level_and_whether_text_was_omitted(
+    level: str, said: str, *, truncated: bool
 ) -> None:
-    shown = replace(transcript(), content_level=level)
-
+    shown = replace(transcript(), content_level=level, truncated=truncated)
     prompt = render_prompts(RUBRIC, CRITERIA, shown, BOUNDARY).score
-
     assert said in prompt
     assert "Absence of content is not absence of work" in prompt
-
-
-@pytest.mark.parametrize("truncated", [True, False])
-def test_the_prompt_states_whether_text_was_omitted(*, truncated: bool) -> None:
-    shown = replace(transcript(), truncated=truncated)
-
-    prompt = render_prompts(RUBRIC, CRITERIA, shown, BOUNDARY).score
-
     assert ("left out to save room" in prompt) is truncated
 
 
+def halves(first: str, second: str) -> tuple[RubricCriterion, ...]:
+    """Return criteria of 50 points each."""
+    return tuple(RubricCriterion(name, name, "", 50) for name in (first, second))
+
+
 @pytest.mark.parametrize(
-    ("score", "problem"),
+    ("change", "problem"),
     [
         (
-            SCORE_TEMPLATE.replace("{{OUTPUT_SCHEMA}}", ""),
+            {"score_template": SCORE_TEMPLATE.replace("{{OUTPUT_SCHEMA}}", "")},
             "score template: {{OUTPUT_SCHEMA}} occurs 0 times; it must occur once",
         ),
         (
-            SCORE_TEMPLATE + "{{ALERT_DATA}}",
+            {"score_template": SCORE_TEMPLATE + "{{ALERT_DATA}}"},
             "score template: {{ALERT_DATA}} occurs 2 times; it must occur once",
         ),
         (
-            SCORE_TEMPLATE + "{{MODEL}}",
+            {"score_template": SCORE_TEMPLATE + "{{MODEL}}"},
             (
-                "score template: {{MODEL}} is not a placeholder; use {{CRITERIA}}, "
-                "{{OUTCOME}}, {{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
+                "score template: {{MODEL}} is not a placeholder; use {{CRITERIA}}, {{OUTCOME}}, "
+                "{{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
             ),
         ),
-    ],
-)
-def test_a_score_template_needs_each_placeholder_once(score: str, problem: str) -> None:
-    assert rubric_problems(replace(RUBRIC, score_template=score)) == [problem]
-
-
-def test_a_valid_rubric_has_no_problems() -> None:
-    assert rubric_problems(RUBRIC) == []
-
-
-@pytest.mark.parametrize(
-    ("missing_tools", "problem"),
-    [
         (
-            "{{CRITERIA}}?",
+            {"missing_tools_template": "{{CRITERIA}}?"},
             "missing-tools template: {{CRITERIA}} is not allowed; it has no placeholders",
         ),
-        (" \n", "missing-tools template: is empty"),
-    ],
-)
-def test_the_missing_tools_template_has_text_and_no_placeholders(
-    missing_tools: str, problem: str
-) -> None:
-    assert rubric_problems(replace(RUBRIC, missing_tools_template=missing_tools)) == [problem]
-
-
-@pytest.mark.parametrize(
-    ("criteria", "problems"),
-    [
-        ((), ["criteria: the points add up to 0, not 100"]),
+        ({"missing_tools_template": " \n"}, "missing-tools template: is empty"),
+        ({"criteria": ()}, "criteria: the points add up to 0, not 100"),
+        ({"criteria": halves("a", "a")}, "criteria: a occurs more than once"),
         (
-            (RubricCriterion("a", "A", "", 50), RubricCriterion("a", "A", "", 50)),
-            ["criteria: a occurs more than once"],
+            {"criteria": halves("a", "A b")},
+            "criteria: 'A b' is not an id: use a-z, 0-9 and _, with a letter first",
         ),
         (
-            (RubricCriterion("A b", "A", "", 100),),
-            ["criteria: 'A b' is not an id: use a-z, 0-9 and _, with a letter first"],
-        ),
-        (
-            (RubricCriterion("a", "A", "", 100), RubricCriterion("b", "B", "", 0)),
-            ["criteria: b has 0 points; it must have at least 1"],
+            {"criteria": (RubricCriterion("a", "A", "", 100), RubricCriterion("b", "B", "", 0))},
+            "criteria: b has 0 points; it must have at least 1",
         ),
     ],
 )
-def test_criteria_need_ids_and_100_points(
-    criteria: tuple[RubricCriterion, ...], problems: list[str]
-) -> None:
-    assert criteria_problems(criteria) == problems
+def test_a_rubric_that_cannot_be_used_has_a_problem(change: dict[str, Any], problem: str) -> None:
+    criteria = change.get("criteria")
+    rubric = RUBRIC if criteria is not None else replace(RUBRIC, **change)
+    found = rubric_problems(rubric) if criteria is None else criteria_problems(criteria)
+    assert found == [problem]
 
 
 @pytest.mark.parametrize(

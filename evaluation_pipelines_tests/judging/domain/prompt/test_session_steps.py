@@ -340,47 +340,41 @@ def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:
     return event("other", seconds, content=json.dumps([{"role": "user", "parts": parts}]))
 
 
-def test_without_missing_results_nothing_is_searched() -> None:
-    assert results_from_requests([request(0, ("c1", "ls", "a")), tool(1, content="b")]) == {}
+ONE, TWO = ("c1", "ls", "one"), ("c2", "ls", "two")
 
 
-def test_calls_with_ids_are_matched_by_id() -> None:
-    rows = [
-        tool(0, tool_use_id="c1"),
-        tool(1, tool_use_id="c2"),
-        tool(2, tool_use_id="c3"),
-        request(3, ("c2", "ls", "two"), ("c1", "ls", "one")),
-    ]
-
-    assert results_from_requests(rows) == {0: "one", 1: "two"}
-
-
-def test_calls_without_ids_are_matched_in_order_if_the_numbers_are_equal() -> None:
-    rows = [
-        tool(0, tool_name="ls"),
-        request(1, ("c1", "ls", "one")),
-        tool(2, tool_name="ls"),
-        tool(3, tool_name="cat"),
-        request(
-            4, ("c1", "ls", "one"), ("c2", "ls", "two"), ("c3", "cat", "x"), ("c4", "cat", "y")
+@pytest.mark.parametrize(
+    ("rows", "results"),
+    [
+        # No result is missing.
+        ([request(0, ONE), tool(1, tool_use_id="c1", content="b")], {}),
+        # By id, or in order if the numbers are equal: one call and two results are ambiguous.
+        (
+            [*(tool(n, tool_use_id=f"c{n + 1}") for n in range(3)), request(3, TWO, ONE)],
+            {0: "one", 1: "two"},
         ),
-    ]
-
-    # Two results of cat for one call: the match is ambiguous.
-    assert results_from_requests(rows) == {0: "one", 2: "two"}
-
-
-def test_requests_before_a_compaction_are_read() -> None:
-    rows = [
-        tool(0, tool_name="ls"),
-        request(1, ("c1", "ls", "one")),
-        tool(2, tool_name="ls"),
-        request(3, ("c2", "ls", "two")),
-        event("other", 4),
-        event("other", 5, content="{cut off"),
-    ]
-
-    assert results_from_requests(rows) == {0: "one", 2: "two"}
+        (
+            [
+                *(tool(0, tool_name="ls"), request(1, ONE)),
+                *(tool(2, tool_name="ls"), tool(3, tool_name="cat")),
+                request(4, ONE, TWO, ("c3", "cat", "x"), ("c4", "cat", "y")),
+            ],
+            {0: "one", 2: "two"},
+        ),
+        # Requests before a compaction are read.
+        (
+            [
+                *(tool(0, tool_name="ls"), request(1, ONE), tool(2, tool_name="ls")),
+                *(request(3, TWO), event("other", 4), event("other", 5, content="{cut off")),
+            ],
+            {0: "one", 2: "two"},
+        ),
+    ],
+)
+def test_results_in_requests_are_those_of_their_calls(
+    rows: list[Row], results: dict[int, str]
+) -> None:
+    assert results_from_requests(rows) == results
 
 
 def test_the_latest_requests_are_read_up_to_a_limit() -> None:
