@@ -61,24 +61,6 @@ def test_a_session_is_found_by_its_key_or_its_id(program: Program, suffix: str) 
     assert (ran.code, ran.out, ran.err) == (0, UNSCORABLE, "")
 
 
-def test_a_session_of_several_organizations_is_named_with_its_organization(
-    program: Program,
-) -> None:
-    content = session("two", organization__id="globex")
-    content += session("two", 100, organization__id="acme")
-    (program.folder / "data/landing").mkdir(parents=True)
-    (program.folder / "data/landing/logs.jsonl").write_bytes(content)
-    assert program("ingest").code == program("build").code == 0
-    for command in (("score", "data/landing/logs.jsonl", "--session", "two"), ("tools", "two")):
-        ran = program(*command)
-        assert (ran.code, ran.out) == (1, "")
-        assert "add --organization (acme, globex), name one of: two#baseline-1" in ran.err
-        other = program(*command, "--organization", "acme")
-        assert "several organizations" not in other.err
-    listed = program("sessions").table()
-    assert [row[-3] for row in listed] == ["globex", "acme"]
-
-
 def test_all_sessions_are_documents_of_one_yaml_stream(
     program: Program,
 ) -> None:

@@ -118,32 +118,6 @@ def test_after_two_nights_every_session_is_accounted_for(
     assert [text for text in receiver.texts if "books" in text] == []
 
 
-@pytest.mark.slow
-def test_a_night_in_batch_mode_scores_every_session(
-    settled_location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Monday's sessions are sent at night; their batch expires half answered, the next does not."""
-    monkeypatch.setenv("EVAL_JUDGE_MODE", "batch")
-    monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "10")
-    location, monday = settled_location, PLAN[:8]
-    location.workplace.land("agents.jsonl", b"".join(planned.line() for planned in monday))
-    with time_machine.travel(MIDNIGHT, tick=True) as time:
-        daemon = Daemon(location, time, MIDNIGHT)
-        for hour in (24, 28, 32, 36, 52, 56, 60):  # the nights are at 26 and 50
-            if hour == 32:
-                judge.batches.finish("expired", 4)
-            else:
-                judge.batches.finish()
-            daemon.live_until(MIDNIGHT + timedelta(hours=hour))
-    assert len(judge.batches.batches) == 4  # two turns of four sessions, twice
-    scores = location.workplace.lake.read(JUDGE_SCORES, [MONDAY])
-    done = scores.filter((pl.col("status") == "completed") & pl.col("is_current"))
-    assert sorted(done["session_id"]) == sorted(planned.name for planned in monday)
-    assert len(judge.requests) == 2 * len(monday)  # every answer was within a batch, and once
-    assert judge.batches.files == {}
-    assert daemon.failed() == []
-
-
 def assert_tables_match_plan(location: CodeLocation, daemon: Daemon) -> None:
     """Assert that the tables contain what the plan says."""
     lake = location.workplace.lake

@@ -2,14 +2,12 @@
 
 import re
 
-import click
 import pytest
-from typer.main import get_command
 
-from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.people.domain.parse import parse_identities
 from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.cli.test_filters import COMMANDS
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 
 TEXT = named("people.md")
@@ -37,28 +35,12 @@ def test_what_is_left_out_is_named() -> None:
     assert hidden_columns("team") == hidden_columns("off") - {"team", "team_id"}
 
 
-def commands(group: click.Group, prefix: str = "") -> dict[str, click.Command]:
-    """All commands by their name as it is typed."""
-    found: dict[str, click.Command] = {}
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            found |= commands(command, f"{prefix}{name} ")
-        else:
-            found[f"{prefix}{name}"] = command
-    return found
-
-
 @pytest.mark.parametrize("option", ["person", "team", "repository", "branch", "environment"])
 def test_the_same_options_choose_sessions_in_every_command_that_is_named(option: str) -> None:
     said = " ".join(TEXT.split()).partition("choose sessions in ")[2].partition(".")[0]
-    group = get_command(app)
-    assert isinstance(group, click.Group)
     able = {
         name
-        for name, command in commands(group).items()
+        for name, command in COMMANDS.items()
         if name != "forget" and any(f"--{option}" in param.opts for param in command.params)
     }
     assert able == {word.removesuffix(" --fleet").removesuffix(" unknown") for word in words(said)}

@@ -18,7 +18,7 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_PERFORMANCE, UTC_TIME
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.percentiles import ranked_performance, with_percentiles
-from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.views.sessions import Sessions
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build
 from evaluation_pipelines_tests.program import Program
@@ -157,15 +157,6 @@ def test_sessions_rank_among_those_of_a_past_time(tmp_path: Path) -> None:
         assert stored(workplace.lake, SECOND) == [100.0]
         then = datetime(2026, 6, 2, 23, tzinfo=UTC)
         assert stored(as_of(workplace.stores, then).lake, SECOND) == [50.0]
-
-
-def test_a_damaged_file_of_a_date_before_is_an_error(workplace: Workplace) -> None:
-    land(workplace, "a", session("a"), session("b", DAY_S))
-    build(workplace)
-    for part in workplace.lake.parts(SESSION_PERFORMANCE, [FIRST]):
-        workplace.lake.store.delete(part.path)
-    with pytest.raises(LakeError, match=r"is missing.*--damaged"):
-        ranked_performance(workplace.lake, [SECOND], _ended())
 
 
 def test_every_reader_tells_the_same_percentile(program: Program) -> None:

@@ -16,7 +16,7 @@ from evaluation_pipelines.sessions.domain.find_session import (
     find_session,
     session_rows,
 )
-from evaluation_pipelines.sessions.score import ScoredTelemetry, open_telemetry, score_files
+from evaluation_pipelines.sessions.score import ScoredTelemetry, score_files
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.sessions.odd_sessions import odd_session, other_programs
 from evaluation_pipelines_tests.telemetry.collector import seeded
@@ -123,25 +123,12 @@ def test_a_line_over_the_limit_is_not_read_and_says_which_setting_helps() -> Non
     assert (refused.length_bytes, "EVAL_MAX_LINE_BYTES" in refused.reason) == (len(long) - 1, True)
 
 
-def test_a_dash_is_standard_input_and_anything_else_a_path() -> None:
-    given_input = io.BytesIO(b"x")
-    assert open_telemetry("-", given_input) == ("-", given_input)
-    with pytest.raises(FileNotFoundError):
-        open_telemetry("missing.jsonl", given_input)
-
-
 # -- finding a session -----------------------------------------------------------------------------
 
 
 def test_the_newest_session_is_the_one_that_began_last() -> None:
     rows = score(session("late", 60) + session("early") + session("early", 600)).sessions
     assert find_session(rows, None)["session_id"] == "late"
-
-
-def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
-    rows = score(session("a") + session("b")).sessions
-    assert find_session(rows, "a")["session_key"] == "a#baseline-1"
-    assert find_session(rows, "b#baseline-1")["session_id"] == "b"
 
 
 IN_TWO_ORGANIZATIONS = b"".join(session("a", organization__id=each) for each in ("acme", "beta"))
