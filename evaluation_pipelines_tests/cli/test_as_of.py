@@ -47,7 +47,7 @@ def test_every_report_accepts_a_past_time(resumed: Program) -> None:
 def test_a_session_is_shown_with_its_events_up_to_the_time(resumed: Program) -> None:
     """Three calls by now, two by then, and no session before it started."""
     tools = {
-        when: [row[-5] for row in resumed("sessions", *when).table()]
+        when: [row[-6] for row in resumed("sessions", *when).table()]
         for when in ((), ("--as-of", BETWEEN), ("--as-of", "2025-02-06"))
     }
     assert tools == {(): ["3"], ("--as-of", BETWEEN): ["2"], ("--as-of", "2025-02-06"): []}
