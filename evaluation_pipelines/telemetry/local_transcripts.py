@@ -219,12 +219,13 @@ def repository_of(folder: str) -> str | None:
 
 
 class Piece(NamedTuple):
-    """OTLP lines of a transcript, kinds of its lines, and offset and context of the next piece."""
+    """OTLP lines of a transcript, kinds of its lines, and offset and context of a next piece."""
 
     content: bytes
     lines: Counter[LineKind]
     end: int
     context: dict[str, Any]
+    is_last: bool = False
 
 
 def read_transcript(
@@ -266,7 +267,7 @@ def read_transcript(
             if len(reader.records) >= _RECORDS_PER_PIECE:
                 yield _piece(reader, end, str(file.path))
     reader.finish(is_final=is_final)
-    yield _piece(reader, end, str(file.path), is_final=is_final)
+    yield _piece(reader, end, str(file.path), is_final=is_final)._replace(is_last=True)
 
 
 def _start(file: TranscriptFile, handle: BinaryIO, settings: TelemetrySettings) -> dict[str, Any]:

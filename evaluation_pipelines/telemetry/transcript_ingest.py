@@ -151,7 +151,8 @@ class TranscriptIngest:
                     program=file.program.source_cli,
                     head_bytes=first.size_bytes,
                     head_sha256=first.sha256,
-                    size_bytes=file.size_bytes,
+                    # A reading that is killed in mid-file goes on there.
+                    size_bytes=file.size_bytes if piece.is_last else -1,
                     modified_at_ns=file.modified_at_ns,
                     position=piece.end,
                     is_open=not rests and (file.program.has_store or piece.end < file.size_bytes),

@@ -20,6 +20,7 @@ from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
+from evaluation_pipelines.telemetry import local_transcripts, transcript_ingest
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
@@ -216,6 +217,67 @@ def test_a_growing_transcript_is_read_once(
     assert TranscriptReads(workplace.ledger).lines() == lines
 
 
+def test_a_killed_reading_goes_on_in_mid_file(
+    workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("codex/0.58.0")
+    with open_workplace(tmp_path / "at once") as other:
+        read(other)
+        expected = facts(other)
+    monkeypatch.setattr(local_transcripts, "_RECORDS_PER_PIECE", 1)
+    monkeypatch.setattr(transcript_ingest, "_COMMITTED_BYTES", 1)
+    commit, commits = TranscriptReads.commit, iter((True, True))
+
+    def killed(*arguments: Any) -> None:
+        if not next(commits, False):
+            raise KeyboardInterrupt
+        commit(*arguments)
+
+    with monkeypatch.context() as kill:
+        kill.setattr(TranscriptReads, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            read(workplace)
+    read(workplace)
+    assert facts(workplace).unique("event_id", maintain_order=True).equals(expected)
+
+
+CAPTURED = datetime(2026, 11, 29, 12, 28, tzinfo=UTC)
+"""When the last message of OpenCode 1.18.33 was written, to the minute."""
+
+ONE_STEP = """
+DELETE FROM message WHERE session_id != 'ses_dd8b9e1eeffeh0YtZXGoSfETy3'
+    OR time_created NOT IN (1795955236746, 1795955239210, 1795955257851);
+CREATE TABLE ended AS SELECT * FROM message WHERE time_created = 1795955239210;
+CREATE TABLE ended_parts AS SELECT * FROM part WHERE data ->> 'type' IN ('tool', 'step-finish');
+UPDATE message SET data = json_remove(data, '$.time.completed');
+UPDATE part SET data = json_set(data, '$.state.status', 'running');
+DELETE FROM part WHERE data ->> 'type' = 'step-finish';
+"""
+"""A prompt, a step that runs a shell (its input was 102 tokens), and the next prompt."""
+
+
+@pytest.mark.parametrize("rests", [False, True])
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_step_that_takes_long_is_read_at_its_end(
+    workplace: Workplace, *, rests: bool, queued: bool
+) -> None:
+    path = put("opencode/1.18.33") / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(ONE_STEP)
+        if not queued:
+            database.execute("DELETE FROM message WHERE time_created = 1795955257851")
+    now = NOW if rests else CAPTURED
+    read(workplace, now)
+    assert workplace.landed().filter(event_name="api_request").height == 0
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("REPLACE INTO message SELECT * FROM ended")
+        database.execute("REPLACE INTO part SELECT * FROM ended_parts")
+    read(workplace, now)
+    read(workplace)
+    row = session(workplace, SESSIONS["opencode/1.18.33"][0])
+    assert (row["input_tokens"], row["tools_ok"], row["prompts"]) == (102, 1, 1 + queued)
+
+
 def test_a_database_is_read_while_it_is_written_and_nothing_in_it_changes(
     workplace: Workplace, tmp_path: Path
 ) -> None:
@@ -235,7 +297,7 @@ def test_a_database_is_read_while_it_is_written_and_nothing_in_it_changes(
             writer.stdout.readline()
             before = contents(home)
             if number % 5 == 0:
-                assert read(workplace).transcripts is not None
+                assert read(workplace, CAPTURED).transcripts is not None
             assert contents(home) == before
         report = read(workplace).transcripts
         assert report is not None

@@ -4,7 +4,7 @@ A line has the session, or a message with its parts. A document has all of them.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -128,11 +128,11 @@ class OpenCodeTranscript(Transcript):
     """Reader of a session, which is read from its start each time.
 
     ``context`` has ``session``, ``parent``, ``created``, ``repository``, if it may be kept
-    ``folder``, and ``done``: time and id of the last message so far.
+    ``folder``, and ``done``: time and id of the last ended message so far.
     """
 
     program: ClassVar[str] = "opencode"
-    _open_message: _Message | None = None
+    _open_messages: list[_Message] = field(default_factory=list)
 
     def _read(self, line: bytes, offset: int) -> str:
         entry: _Line = decode(_LINE, line)
@@ -145,9 +145,9 @@ class OpenCodeTranscript(Transcript):
         return "" if "done" in self.context else "session"
 
     def finish(self, *, is_final: bool) -> None:
-        """Read the last message as it is, if nothing of it will follow."""
-        if is_final:
-            self._end_message()
+        """Read open messages as they are after long silence. They stay open."""
+        for message in self._open_messages if is_final else ():  # a tool can take hours
+            self._read_events(message)
 
     def _begin(self, session: _Info) -> None:
         place = self._place(session.version, session.directory, None)
@@ -160,23 +160,31 @@ class OpenCodeTranscript(Transcript):
         }
 
     def _read_message(self, message: _Message) -> None:
-        """Read a message once it has ended: later ones follow an interrupted one."""
-        if message.key > self.context.get("done", []):
-            self._end_message()
-            self._open_message = message
-            if message.info.time.completed is not None:
-                self._end_message()
+        """Read messages once they have ended: the next answer ends an interrupted one.
 
-    def _end_message(self) -> None:
-        message, self._open_message = self._open_message, None
-        if message is None:
+        A prompt ends none: it can be queued while the agent works.
+        """
+        if message.key <= self.context.get("done", []):
             return
-        self.context["done"] = message.key
+        if message.info.role == "assistant":
+            self._end_messages()
+        self._open_messages.append(message)
+        if message.info.time.completed is not None:
+            self._end_messages()
+
+    def _end_messages(self) -> None:
+        for message in self._open_messages:
+            self.context["done"] = message.key
+            self._read_events(message)
+            role = message.info.role
+            self._count(message.offset, f"message/{role}", is_known=role in ("user", "assistant"))
+            for part in message.parts:
+                self._count(message.offset, f"part/{part.type}", is_known=part.type in _KINDS)
+        self._open_messages.clear()
+
+    def _read_events(self, message: _Message) -> None:
         offset, info, parts = message
         read = {"user": self._read_prompt, "assistant": self._read_answer}.get(info.role or "")
-        self._count(offset, f"message/{info.role}", is_known=read is not None)
-        for part in parts:
-            self._count(offset, f"part/{part.type}", is_known=part.type in _KINDS)
         # A fork has copies of earlier messages, with their times.
         if read is not None and (info.time.created or 0) >= self.context.get("created", 0):
             read(info, parts, offset)
