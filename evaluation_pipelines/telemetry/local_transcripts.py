@@ -148,11 +148,10 @@ def _matching(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
     """Yield the files of a folder that patterns name. Links to folders are not followed."""
     for pattern in patterns:
         known = pattern.partition("*")[0]
-        if known == pattern and os.path.lexists(root / pattern):
-            yield root / pattern
-            continue
         top = root / known.rpartition("/")[0]
-        for folder, _, names in os.walk(top, onerror=lambda error: None):  # noqa: ARG005
+        for folder, folders, names in os.walk(top, onerror=lambda error: None):  # noqa: ARG005
+            if not known.endswith("/"):
+                folders.clear()  # a snapshot has very many
             for name in names:
                 path = Path(folder, name)
                 if fnmatchcase(path.relative_to(root).as_posix(), pattern):

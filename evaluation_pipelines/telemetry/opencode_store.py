@@ -6,7 +6,7 @@ Both are read without a change to any file, also while OpenCode writes to them.
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from stat import S_ISREG
@@ -14,18 +14,21 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 _SESSIONS = """
-    SELECT session.id, coalesce(session.parent_id, session.id),
-        max(session.time_updated, max(message.time_updated)),
-        sum(length(message.data))
+    SELECT session.id, session.parent_id,
+        CAST(max(ifnull(session.time_updated, 0), ifnull(max(message.time_updated), 0)) AS INTEGER),
+        sum(ifnull(length(message.data), 1))
     FROM session JOIN message ON message.session_id = session.id GROUP BY session.id
 """
 _SESSION = "SELECT id, parent_id, version, directory, time_created FROM session WHERE id = ?"
-_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+_DATA = "SELECT id, CAST(ifnull(data, '') AS TEXT) FROM"  # empty is refused: no JSON
+_MESSAGES = f"{_DATA} message WHERE session_id = ? ORDER BY time_created, id"
+_PARTS = f"{_DATA} part WHERE message_id = ? ORDER BY id"
+_DEEPEST = 32
+"""How many sub-agents may have called each other."""
 
 
 class StoredSession(NamedTuple):
-    """A session with messages. ``root`` is itself, or of a sub-agent its caller's."""
+    """A session with messages. ``root`` is itself, or of a sub-agent that of a person."""
 
     session_id: str
     root: str
@@ -42,11 +45,13 @@ def stored_sessions(path: Path) -> list[StoredSession]:
     if path.suffix == ".db":
         with closing(_connect(path)) as connection:
             rows = _rows(connection, _SESSIONS)
-        return [StoredSession(name, root, size, at * 10**6) for name, root, at, size in rows]
-    parent = _document(path).get("parentID")
-    root = parent if isinstance(parent, str) else path.stem
-    # The last message is the one that changes: thousands of files need no look.
-    found = [file.lstat() for file in (path, *_files(path.parents[2] / "message" / path.stem)[-1:])]
+        parents = {name: parent for name, parent, *_ in rows}
+        return [
+            StoredSession(name, _root(name, parents.get), size, at * 10**6)
+            for name, _, at, size in rows
+        ]
+    root = _root(path.stem, lambda name: _document(path.parent / f"{name}.json").get("parentID"))
+    found = [file.lstat() for file in (path, *_files(path.parents[2] / "message" / path.stem))]
     size_bytes = sum(status.st_size for status in found) if len(found) > 1 else 0
     modified_at_ns = max(status.st_mtime_ns for status in found)
     return [StoredSession(path.stem, root, size_bytes, modified_at_ns)]
@@ -63,9 +68,17 @@ def session_lines(path: Path, session_id: str) -> Iterator[bytes]:
         return
     root = path.parents[2]
     yield b'{"info":%b}\n' % _content(path)
-    for message in _files(root / "message" / session_id):
+    for message in sorted(_files(root / "message" / session_id), key=_created):
         parts = [_content(part) for part in _files(root / "part" / message.stem)]
         yield b'{"info":%b,"parts":[%b]}\n' % (_content(message), b",".join(parts))
+
+
+def _root(session_id: str, parent_of: Callable[[str], Any]) -> str:
+    for _ in range(_DEEPEST):
+        if not isinstance(parent := parent_of(session_id), str):
+            break
+        session_id = parent
+    return session_id
 
 
 def _database_lines(path: Path, session_id: str) -> Iterator[bytes]:
@@ -106,7 +119,7 @@ def _rows(connection: sqlite3.Connection, query: str, *values: str) -> list[tupl
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder in the order of their ids, that of time."""
+    """Return the files of a folder by name."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
@@ -129,3 +142,10 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _created(message: Path) -> float:
+    """Return the time of a message. Ids are not in its order: they start again after two years."""
+    time = _document(message).get("time")
+    created = time.get("created") if isinstance(time, dict) else None
+    return created if isinstance(created, int | float) else 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import BytesIO
 from platform import node
 from typing import BinaryIO
 
@@ -95,7 +96,7 @@ class TranscriptIngest:
         progress.begin(
             "reading transcripts", sum(transcript_file.size_bytes for transcript_file in changed)
         )
-        heads = _heads(files, changed, known)
+        heads = _heads(files, frozenset(changed), known)
         writer = ReceivedFiles(root, _FILE_BYTES, self.clock)
         with closing(writer), infrequent_gc():
             # Parents before their forks: copies of a line in both are the parent's.
@@ -128,7 +129,7 @@ class TranscriptIngest:
         writer: ReceivedFiles,
     ) -> None:
         head, rests = heads[file], self._rests(file)
-        with file.open() as handle:
+        with BytesIO() if file.program.has_store else file.open() as handle:
             position, text = 0, "{}"
             if known is not None and (file.program.has_store or _continues(handle, file, known)):
                 position, text = 0 if file.program.has_store else known.position, known.context
@@ -197,7 +198,7 @@ def _continues(handle: BinaryIO, file: TranscriptFile, known: TranscriptRead) ->
 
 def _heads(
     files: Sequence[TranscriptFile],
-    changed: Sequence[TranscriptFile],
+    changed: frozenset[TranscriptFile],
     known: dict[str, TranscriptRead],
 ) -> dict[TranscriptFile, TranscriptHead]:
     """Return the heads of all files. Only new ones are opened."""

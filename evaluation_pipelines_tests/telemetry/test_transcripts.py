@@ -334,6 +334,62 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_files_of_a_session_are_in_the_order_of_time(workplace: Workplace) -> None:
+    """Of ids and of names it is not: they start again after two years."""
+    home = put("opencode/1.0.152")
+    last = "msg_2274578f8001H5zn34hu8eyMfy"
+    for path in [*home.rglob("*")]:
+        if path.is_file():
+            path.write_text(path.read_text("utf-8").replace(last, "msg_0"), "utf-8")
+        if last in path.name:
+            path.rename(path.with_name(path.name.replace(last, "msg_0")))
+    read(workplace)
+    assert session(workplace, SESSIONS["opencode/1.0.152"][0])["api_requests"] == 11
+
+
+def test_an_earlier_message_of_a_file_can_change_last(workplace: Workplace) -> None:
+    home = put("opencode/1.0.152")
+    (folder,) = home.rglob("message/ses_dd8ba8f44ffePn2Kjz1Lxngk0W")
+    _, answer, *others, _queued, last = sorted(folder.iterdir())
+    for path in (*others, last):
+        path.unlink()
+    content = answer.read_text("utf-8")
+    answer.write_text(content.replace('"completed"', '"ended"'), "utf-8")
+    read(workplace, CAPTURED)
+    answer.write_text(content, "utf-8")
+    read(workplace, CAPTURED)
+    row = session(workplace, SESSIONS["opencode/1.0.152"][0])
+    assert row["api_requests"] == 1 + 2  # its sub-agent's
+
+
+WITHOUT_VALUES = """
+CREATE TABLE loose AS SELECT * FROM session; DROP TABLE session;
+ALTER TABLE loose RENAME TO session; UPDATE session SET time_updated = NULL;
+CREATE TABLE loose AS SELECT * FROM message; DROP TABLE message;
+ALTER TABLE loose RENAME TO message; UPDATE message SET time_updated = NULL;
+CREATE TABLE loose AS SELECT * FROM part; DROP TABLE part; ALTER TABLE loose RENAME TO part;
+UPDATE part SET data = NULL WHERE rowid = (SELECT max(rowid) FROM part);
+"""
+
+
+def test_empty_values_of_a_database_stop_no_session(workplace: Workplace) -> None:
+    path = put("opencode/1.18.33") / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(WITHOUT_VALUES)
+    assert read(workplace).counts.quarantined == 1  # the message of the empty part
+    assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
+
+
+def test_databases_of_other_channels_are_read(workplace: Workplace) -> None:
+    folder = put("opencode/1.18.33") / "opencode"
+    (folder / "opencode.db").rename(folder / "opencode-dev.db")
+    (folder / "repos").mkdir()
+    (folder / "repos" / "opencode.db").touch()  # a file of a person
+    report = read(workplace).transcripts
+    assert report is not None
+    assert (report.files, report.skipped) == (3, [])
+
+
 @pytest.mark.parametrize("capture", STORES)
 def test_a_session_of_a_store_is_scored_with_its_sub_agents(capture: str) -> None:
     put(capture)
@@ -343,6 +399,22 @@ def test_a_session_of_a_store_is_scored_with_its_sub_agents(capture: str) -> Non
     own, sub_agent = [Path(name).name for name, _ in found.files]
     assert own == session_id
     assert sub_agent.startswith("ses_")
+
+
+DEEPER = """
+CREATE TEMP TABLE deeper AS SELECT * FROM session WHERE parent_id IS NOT NULL;
+UPDATE deeper SET parent_id = id, id = 'ses_deeper'; INSERT INTO session SELECT * FROM deeper;
+UPDATE message SET session_id = 'ses_deeper' WHERE id = 'msg_227464e42001uYFIlFD8DM2kh6';
+"""
+
+
+def test_a_sub_agent_of_a_sub_agent_is_scored_with_the_session_of_a_person() -> None:
+    with closing(sqlite3.connect(put("opencode/1.18.33") / "opencode" / "opencode.db")) as database:
+        database.executescript(DEEPER)
+    found = local_session(load_settings(), SESSIONS["opencode/1.18.33"][0])
+    assert found is not None
+    assert len(found.files) == 3
+    assert not any("deeper" in session_id for session_id in found.others)
 
 
 def test_a_store_that_cannot_be_read_is_named(workplace: Workplace) -> None:

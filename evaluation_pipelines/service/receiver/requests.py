@@ -25,7 +25,7 @@ from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
 from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS, defect_line, otlp_lines
 
 _LENGTH = struct.Struct(">I")
-_DOCUMENT = re.compile(rb"\s*\{\s*\n")
+_DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*\n")
 """First line of a transcript of one JSON document, such as a session that OpenCode exported."""
 
 _MAX_MESSAGE_BYTES = 2**24 - 1

@@ -54,7 +54,8 @@ class TranscriptProgram:
         reader: Makes records of a file.
         variable: Environment variable with the folder of the program.
         home: That folder without the variable, in the home folder.
-        patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too.
+        patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too,
+            if the first one follows a slash.
         top: Number of folders between that folder and those with all files of a session.
         session_of: Returns the session of a path, None if only the lines name it.
         has_store: Its files are a store of sessions, see ``opencode_store``. Its reader knows by
@@ -116,7 +117,7 @@ PROGRAMS = (
         reader=OpenCodeTranscript,
         variable="XDG_DATA_HOME",
         home=".local/share",
-        patterns=("opencode/opencode.db", "opencode/storage/session/*.json"),
+        patterns=("opencode/opencode*.db", "opencode/storage/session/*.json"),
         has_store=True,
     ),
 )
