@@ -320,6 +320,13 @@ def test_a_tool_that_was_refused_or_stopped_neither_failed_nor_went_well() -> No
     assert events["decision"].to_list() == ["reject", *[None] * 5]
 
 
+def test_a_tool_of_strands_that_failed_needs_no_status_of_its_own() -> None:
+    failed = {"code": 2}
+    spans = (tool(1, None), tool(2, None, status=failed))
+    events = assembled(read([line(*spans, scope="strands.telemetry.tracer")]).events)
+    assert events.sort("span_id")["success"].to_list() == [None, False]
+
+
 def test_a_person_allows_or_refuses_a_tool_of_claude_code() -> None:
     """The decision is on a span within that of the tool."""
     spans = [span(n, None, "", 1, 9, attributes={"span.type": "tool"}) for n in (1, 2, 3)]

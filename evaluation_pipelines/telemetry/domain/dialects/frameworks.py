@@ -104,7 +104,9 @@ STRANDS = replace(
     CONVENTIONS,
     scopes=("strands",),
     needs=CONVENTIONS.kinds[:1],
-    outcome=lambda view, success: success if view.has(("gen_ai.tool.status",)) else None,
+    outcome=lambda view, success: (
+        success if not success or view.has(("gen_ai.tool.status",)) else None
+    ),
     completes=_strands_tool,
     libraries={
         "strands": Library(
@@ -179,14 +181,12 @@ LANGSMITH = SpanSource(
     failed=lambda view: view.has_failed or bool(view.event("exception")),
 )
 
+_OPENLIT_OUTCOMES = ("coding_agent.git.commit", "coding_agent.edit.decision")
 OPENLIT = replace(
     CONVENTIONS,
     scopes=("openlit-cli",),
     marks=("coding_agent.",),
-    roles={
-        **CONVENTIONS.roles,
-        **dict.fromkeys(("coding_agent.git.commit", "coding_agent.edit.decision"), OUTCOME),
-    },
+    role=lambda view, role: OUTCOME if view.name in _OPENLIT_OUTCOMES else role,
     session=("coding_agent.session.id",),
     content=(
         *("coding_agent.llm.thought.", "coding_agent.tool.agent_message", "coding_agent.subagent."),
