@@ -1,12 +1,14 @@
 """Logs and spans of one run give the numbers of the logs, with what only the spans have."""
 
 import json
+from collections.abc import Sequence
 from functools import cache
 
 import polars as pl
 import pytest
 
-from evaluation_pipelines.telemetry.domain.spans import SPAN_COLUMNS, join_signals
+from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT, SPAN_COLUMNS, join_signals
+from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT
 from evaluation_pipelines_tests.telemetry.spans.captured import (
     FOLDER,
     assembled,
@@ -15,6 +17,8 @@ from evaluation_pipelines_tests.telemetry.spans.captured import (
     single_spans,
     told,
 )
+
+End = tuple[int, bool, int | None]
 
 
 @cache
@@ -85,6 +89,48 @@ def test_a_log_is_that_of_one_span_by_id_or_by_time(
     joined = join_signals(pl.concat([log, *spans], how="vertical_relaxed")).events
     assert joined.height == calls
     assert joined.filter(sequence=7).height == 1
+
+
+@pytest.mark.parametrize(
+    ("logs", "lines", "joined"),
+    [
+        # The exit code decides, whether or not the transcript reports the same.
+        ([(0, True, None)], [(0, False, 3)], [(0, False, 3)]),
+        # An exit code of 0 does not make a failed call good.
+        ([(0, False, None)], [(0, True, 0)], [(0, False, 0)]),
+        # The nearest line has the end of the other call.
+        (
+            [(0, True, None), (1, False, None)],
+            [(0, False, 3), (1, True, 0)],
+            [(0, True, 0), (1, False, 3)],
+        ),
+        # Only one log can be that of the call without an exit code.
+        (
+            [(0, True, None), (1, False, None)],
+            [(1, False, 3), (2, False, None)],
+            [(0, False, 3), (1, False, None)],
+        ),
+    ],
+)
+def test_a_call_in_telemetry_and_transcripts_has_one_end(
+    logs: Sequence[End], lines: Sequence[End], joined: Sequence[End]
+) -> None:
+    """Without ids of calls: second of the call, success, exit code."""
+    call = both("gemini-cli")[0].filter(event_name="tool_result").head(1)
+    events = [
+        call.with_columns(
+            pl.col("event_time").dt.offset_by(f"{second}s"),
+            source_event_name=pl.lit(source),
+            success=pl.lit(success),
+            success_source=pl.lit("reported"),
+            exit_code=pl.lit(code, pl.Int64),
+            duration_ms=pl.lit(float(second) if source == "tool_call" else None, pl.Float64),
+        )
+        for source, ends in (("tool_call", logs), (TRANSCRIPT, lines))
+        for second, success, code in ends
+    ]
+    found = join_signals(pl.concat(events, how="vertical_relaxed"), IS_TRANSCRIPT).events
+    assert found.select("duration_ms", "success", "exit_code").rows() == joined
 
 
 def test_each_signal_alone_counts_and_so_does_what_one_of_both_missed() -> None:

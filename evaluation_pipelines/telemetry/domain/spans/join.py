@@ -168,7 +168,8 @@ def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_E
             yield log, span
     open_logs = [log for log in logs if log.row not in taken]
     times = [log.at for log in open_logs]
-    for span in rest:
+    # A span with an exit code can be of a log with another end: the others choose before it.
+    for span in sorted(rest, key=lambda span: span.exit_code is not None):
         earliest, likely, latest = span.window
         near = [
             log
@@ -176,9 +177,13 @@ def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_E
             if log.row not in taken and _can_be(log, span)
         ]
         if near:
-            log = min(near, key=lambda each: (abs(each.at - likely), each.row))
+            _, _, log = min((_ends_differ(log, span), abs(log.at - likely), log) for log in near)
             taken.add(log.row)
             yield log, span
+
+
+def _ends_differ(log: _Event, span: _Event) -> bool:
+    return {log.success, span.success} == {True, False}
 
 
 def _can_be(log: _Event, span: _Event) -> bool:
@@ -186,7 +191,7 @@ def _can_be(log: _Event, span: _Event) -> bool:
     has_other_name = None not in {log.name, span.name} and log.name != span.name
     # Telemetry may not know an exit code, which decides.
     has_end = span.is_transcript and (span.exit_code is None or log.exit_code is not None)
-    has_other_end = has_end and {log.success, span.success} == {True, False}
+    has_other_end = has_end and _ends_differ(log, span)
     is_other = has_other_id or has_other_name or has_other_end
     return log.event_name == span.event_name and not is_other
 
@@ -212,9 +217,11 @@ def _joined(
         & pl.col("cache_read_tokens").is_null()
         & (pl.col("cache_read_tokens_of_span").is_not_null() | pl.col("input_tokens").is_null())
     )
-    has_end = pl.col("success").is_null() | (
-        pl.col("exit_code").is_null() & (pl.col("success_source_of_span") == "exit_code")
-    ).fill_null(value=False)
+    has_end = pl.col("success").is_null() | (  # as exit codes decide in `settle_outcome`
+        pl.col("exit_code").is_null()
+        & (pl.col("exit_code_of_span") != 0)
+        & pl.col("success_of_span").is_not_null()
+    )
     of_span_if = {
         **dict.fromkeys(_END, has_end),
         **dict.fromkeys(_INPUT, has_input),
