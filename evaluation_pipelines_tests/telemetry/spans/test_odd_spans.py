@@ -269,6 +269,43 @@ def test_a_session_counts_more_than_the_conversation_of_a_sub_agent() -> None:
     assert read([line(call(1, 9, attributes=ids))]).events["session_id"].to_list() == ["s"]
 
 
+SESSION_IDS = (
+    *("session.id", "gen_ai.conversation.id", "conversation.id"),
+    *("langsmith.metadata.thread_id", "langsmith.metadata.session_id"),
+    "traceloop.association.properties.thread_id",
+    "traceloop.association.properties.session_id",
+    "traceloop.association.properties.conversation_id",
+    *("gcp.vertex.agent.session_id", "langfuse.session.id"),
+    *("ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.threadId"),
+    *("ai.settings.context.sessionId", "ai.settings.context.chatId"),
+)
+
+
+def test_the_most_reliable_of_several_ids_names_the_session() -> None:
+    """In this order: with another one, sessions would move at an update."""
+    spans = [
+        agent(100 * n + 1, None, attributes={key: key for key in reversed(SESSION_IDS[n:])})
+        for n in range(len(SESSION_IDS))
+    ]
+    found = read([line(*spans)]).events.sort("span_id")["span_session_id"]
+    assert found.to_list() == list(SESSION_IDS)
+
+
+def test_a_span_with_kinds_of_several_conventions_is_of_the_first() -> None:
+    kinds = {
+        "openinference.span.kind": "AGENT",
+        "langsmith.span.kind": "llm",
+        "ai.operationId": "ai.toolCall",
+        "gen_ai.operation.name": "invoke_workflow",
+    }
+    spans = [
+        span(n + 1, None, "", 1, 9, attributes=dict([*kinds.items()][n:]))
+        for n in range(len(kinds))
+    ]
+    found = read([line(*spans)]).events.sort("span_id")["span_role"]
+    assert found.to_list() == ["agent", "call", "tool", "chain"]
+
+
 def test_work_below_a_tool_is_of_a_sub_agent() -> None:
     """Whether the library reports an agent there or not; its prompt and turn are none."""
     named = {"gen_ai.agent.name": "main"}
@@ -307,6 +344,7 @@ def test_a_tool_that_was_refused_or_stopped_neither_failed_nor_went_well() -> No
     """Whatever the status."""
     error = {"code": 2, "message": "x"}
     sent = {"gen_ai.tool.call.arguments": "{}"}
+    inference = {"openinference.span.kind": "TOOL"}
     spans = (
         tool(1, None, status=error, attributes={"error.type": "denied"}),
         tool(2, None, status=error, attributes={"error.type": "asyncio.CancelledError"}),
@@ -314,10 +352,13 @@ def test_a_tool_that_was_refused_or_stopped_neither_failed_nor_went_well() -> No
         tool(4, None, attributes={**sent, "gen_ai.tool.call.result": ""}),
         tool(5, None, status=error, attributes=sent),
         tool(6, None, attributes={"process.exit.code": 2}),
+        tool(7, None, attributes={**inference, "input.value": "{}"}),
+        tool(8, None, attributes={**inference, "tool.parameters": "{}"}),  # can be a schema
+        tool(9, None, attributes={"langsmith.span.kind": "tool", "gen_ai.prompt": "{}"}),
     )
     events = assembled(read([line(*spans)]).events).sort("span_id")
-    assert events["success"].to_list() == [None, None, None, True, False, False]
-    assert events["decision"].to_list() == ["reject", *[None] * 5]
+    assert events["success"].to_list() == [None, None, None, True, False, False, None, True, True]
+    assert events["decision"].to_list() == ["reject", *[None] * 8]
 
 
 def test_a_tool_of_strands_that_failed_needs_no_status_of_its_own() -> None:

@@ -176,7 +176,8 @@ LANGSMITH = SpanSource(
     agent=("langsmith.metadata.lc_agent_name",),
     parameters=("gen_ai.prompt",),
     results=("gen_ai.completion",),
-    outcome=lambda view, success: None if success and view.event("exception") else success,
+    # Stopped ones have an exception. Results can be hidden alone.
+    outcome=lambda view, _: view.succeeded and (None if view.event("exception") else True),
     refine=_add_tokens,
     failed=lambda view: view.has_failed or bool(view.event("exception")),
 )
@@ -198,4 +199,4 @@ OPENLIT = replace(
 Its names are in https://github.com/openlit/openlit, ``sdk/go/semconv/coding_agent.go``.
 """
 
-FRAMEWORKS = (OPENLIT, LANGSMITH, PYDANTIC_AI, GOOGLE_ADK, STRANDS, AGENT_FRAMEWORK, OPENAI_V2)
+FRAMEWORKS = (PYDANTIC_AI, GOOGLE_ADK, STRANDS, AGENT_FRAMEWORK, OPENAI_V2, OPENLIT)

@@ -280,7 +280,7 @@ CONVENTIONS = SpanSource(
     columns=SPAN_COLUMNS,
     ran_by=GENAI.ran_by,
     session=(
-        *("traceloop.association.properties.thread_id", "langfuse.session.id"),
+        "traceloop.association.properties.thread_id",
         "traceloop.association.properties.session_id",
         "traceloop.association.properties.conversation_id",
     ),
@@ -310,5 +310,5 @@ CONVENTIONS = SpanSource(
         "task": "agent",
     },
 )
-OTHERS = replace(CONVENTIONS, marks=("gen_ai.", *_KINDS))
+OTHERS = replace(CONVENTIONS, marks=("gen_ai.", *_KINDS), session=("langfuse.session.id",))
 """Spans of any other library."""

@@ -136,6 +136,8 @@ OPENINFERENCE = SpanSource(
     agent=("agent.name", "graph.node.id"),
     parameters=("input.value", "tool.parameters"),
     results=("output.value",),
+    # ``tool.parameters`` can be a schema, and shows no call.
+    outcome=lambda view, success: success if view.has(("input.value",)) else view.succeeded,
     role=_role,
     completes=_complete,
     cached=(_CACHED,),

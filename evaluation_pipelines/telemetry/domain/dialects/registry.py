@@ -8,7 +8,7 @@ from evaluation_pipelines.telemetry.domain.dialects.cline import CLINE
 from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX, CODEX_SPANS
 from evaluation_pipelines.telemetry.domain.dialects.copilot import COPILOT_CHAT, COPILOT_CLI
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.frameworks import FRAMEWORKS
+from evaluation_pipelines.telemetry.domain.dialects.frameworks import FRAMEWORKS, LANGSMITH
 from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI, GEMINI_CLI_SPANS
 from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, OTHERS
 from evaluation_pipelines.telemetry.domain.dialects.library import Library
@@ -33,6 +33,7 @@ SPAN_SOURCES: tuple[SpanSource, ...] = (
     CLAUDE_CODE_SPANS,
     CODEX_SPANS,
     OPENINFERENCE,
+    LANGSMITH,
     VERCEL_AI,
     *FRAMEWORKS,
     COPILOT_CLI,
@@ -55,8 +56,17 @@ PROGRAMS = {
 } | {name: library.settings for name, library in LIBRARIES.items()}
 """Name of an agent for ``agent-config`` -> what makes its files of settings."""
 
-SESSION_KEYS = tuple(dict.fromkeys(key for source in SPAN_SOURCES for key in source.session))
-"""Attributes of spans with the id of a session, the most reliable first."""
+SESSION_KEYS = tuple(
+    dict.fromkeys(
+        key
+        for source in sorted(SPAN_SOURCES, key=lambda source: source is VERCEL_AI)
+        for key in source.session
+    )
+)
+"""Attributes of spans with the id of a session, the most reliable first.
+
+Vercel's SDK sends whatever its users put there, so its attributes are last.
+"""
 
 SPAN_CONTENT = tuple(dict.fromkeys(name for source in SPAN_SOURCES for name in source.content))
 """Prefixes of attributes of spans with content, history or descriptions of tools."""
