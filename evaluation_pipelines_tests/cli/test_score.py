@@ -96,6 +96,16 @@ def test_invalid_lines_are_reported_and_the_others_scored(program: Program) -> N
     )
 
 
+def test_only_the_first_invalid_lines_are_reported(program: Program) -> None:
+    bad = b"".join(b"bad %d\n" % n for n in (0, 0, 1, 2, 3, 4, 5, 5, 6))
+    (program.folder / "logs.jsonl").write_bytes(bad + session("s"))
+    errors = program("score", "logs.jsonl").err.splitlines()
+    assert len(errors) == 6
+    assert errors[0].startswith("warning: logs.jsonl, byte 0 (2 equal lines): not read: not JSON")
+    # Of 9 lines, those with 0 to 4 are shown.
+    assert errors[-1] == "warning: 3 more lines or records not read"
+
+
 def test_telemetry_without_a_session_prints_its_contents(program: Program) -> None:
     foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
     content = foreign + b'{"resourceMetrics": []}\n' + line(claude("user_prompt", session__id=""))

@@ -200,6 +200,19 @@ def test_an_endpoint_that_is_down_stops_the_run_and_leaves_all_sessions_due(
     assert len(judged.run().totals) == 40
 
 
+def test_a_refused_key_stops_the_run_and_no_session_loses_an_attempt(
+    one_by_one: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(one_by_one.workplace, session_with_texts("s1"), session_with_texts("s2", 60))
+    judge.script(*[http_error(500)] * 3, http_error(401))
+
+    report = one_by_one.run()
+    assert "the endpoint answered 401" in (report.stop_reason or "")
+    assert (report.failed.total(), report.deferred["endpoint_down"]) == (0, 2)
+    assert len(one_by_one.run().totals) == 2
+    assert {one_by_one.score(f"s{n}#baseline-1").attempt for n in (1, 2)} == {1}
+
+
 def test_a_rejected_session_fails_for_good_if_others_are_judged(
     one_by_one: Judged, judge: JudgeEndpoint
 ) -> None:
@@ -272,6 +285,7 @@ def test_what_failed_is_judged_again_on_request(judged: Judged, judge: JudgeEndp
     judge.script(refuses())
     assert judged.run().failed.total() == 1
 
+    judged.now += timedelta(days=9)  # a refusal is for good
     assert judged.run().states == {"failed": 1, "scored": 1}
     report = judged.run(extra=ExtraDue(failed=True))
     assert (len(report.totals), report.states["scored"]) == (1, 1)

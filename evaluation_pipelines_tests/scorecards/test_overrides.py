@@ -187,13 +187,21 @@ def test_columns_that_are_not_read_may_have_any_names(two_sessions: Workplace) -
     assert import_overrides(two_sessions.stores, lines, NOW) == ImportResult(1, 0, ())
 
 
-def test_other_organizations_and_profiles_can_be_named(two_sessions: Workplace) -> None:
-    heading = "organization,profile,session,score,annotator,reason\n"
-    lines = [heading, "default,general-performance,s1,20,Ada,x\n", "other,,s1,20,Ada,x\n"]
+def test_other_organizations_profiles_and_a_criterion_can_be_named(
+    two_sessions: Workplace,
+) -> None:
+    heading = "organization,profile,session,score,annotator,reason,criterion\n"
+    wrong = ("performance.composite", "")
+    same = [f"default,general-performance,s1,20,Ada,x,{name}\n" for name in wrong]
+    lines = [heading, *same, "other,,s1,20,Ada,x,\n"]
     done = import_overrides(two_sessions.stores, lines, NOW, skip_bad=True)
 
-    assert done.stored == 1
+    assert done.stored == 2
     assert "There is no session s1" in done.bad[0][1]
+    stored = OverrideStore(two_sessions.ledger).of_dates()
+    assert stored["criterion_id"].to_list() == ["performance.composite", None]
+    # The current one names none.
+    assert import_overrides(two_sessions.stores, lines[:2], NOW).stored == 1
 
 
 @pytest.mark.parametrize(

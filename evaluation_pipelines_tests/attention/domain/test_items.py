@@ -22,6 +22,7 @@ from evaluation_pipelines.attention.domain.item import (
     permissions,
     quarantine,
     reviews,
+    risks_of,
     silent_locks,
     unscored,
     waiting_dates,
@@ -37,6 +38,7 @@ from evaluation_pipelines.attention.domain.items import (
 )
 from evaluation_pipelines.attention.domain.messages import (
     JUDGE_DOWN,
+    QUALITY_RISKS,
     Alert,
     RaisedAlert,
     failed_run_alert,
@@ -331,6 +333,28 @@ def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
         "To judge it now: evaluation-pipelines judge run",
     )
     assert needing(attention(well(alerts=raised[:1])))[0].page == DOCTOR  # Dagster is not known
+
+
+def test_the_sessions_of_an_alert_are_those_that_are_left_to_look_at() -> None:
+    columns = ("session_key", "effective_source", "effective_100", "awaits_review")
+    rows = [
+        *[("low", "scorecard", 9.0, False), ("by Ann", "override", 8.0, False)],
+        *[("above", "scorecard", 60.0, False), ("unseen", None, None, True)],
+        *[("of Bob", "override", 70.0, False), ("of another alert", "scorecard", 1.0, False)],
+    ]
+    names = {"organization_id": "acme", "started_at": NOW, "status": "completed"}
+    agent = {"agent_id": None, "model": None}
+    frame = pl.DataFrame([dict(zip(columns, row, strict=True)) | names | agent for row in rows])
+    keys = [("acme", key) for key, *_ in rows[:5]]
+    found = risks_of(frame, keys, pl.col("effective_100") < 50)
+    why = "5 in the alert, minus 2 now scored by a person, 1 awaiting review, 1 above it again"
+    raised = RaisedAlert(1, Alert(QUALITY_RISKS, "1", "", ""), NOW, None, None)
+    (item,) = needing(attention(well(alerts=[raised], risks={1: found})))
+    assert item.title == "1 session scored below its threshold (since 2026-06-01 12:00)"
+    assert [str(part) for part in item.parts] == [
+        *(why, "low: score 9.0 (06-01 12:00, unknown, unknown)")
+    ]
+    assert risks_of(frame, keys[:1], pl.col("effective_100") < 50).why_fewer() is None
 
 
 def test_a_spender_leads_to_its_sessions_of_the_month() -> None:

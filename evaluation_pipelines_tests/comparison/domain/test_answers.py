@@ -15,7 +15,7 @@ from evaluation_pipelines.comparison.domain.answers import (
     overview,
     without_ranking,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
 from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
@@ -127,6 +127,25 @@ def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
     )
 
 
+def test_of_unknown_people_no_model_is_compared() -> None:
+    rows = [*named("a", 85, 0), *named("b", 65, 1), *named("c", 86, 2, person=None)]
+    found = said(rows)
+    assert found[QUALITY].startswith("a (of the 2 comparable models). b scores ")
+    assert found[QUALITY].endswith(". Most people who used c are unknown.")
+    assert found[COVERAGE].endswith(f"Not compared: c (people unknown). {ALL_12}")
+    none = said([row | {"person": None} for row in rows[:96]])
+    why = "people are unknown for more than a fifth of a model's sessions"
+    assert none[QUALITY] == f"no answer: {why}. So far a looks better than b."
+    assert (none[MONEY], none[SURE]) == (f"no answer: {why}.", f"low: {why}. {CAVEAT}")
+
+
+def test_many_missing_models_are_counted() -> None:
+    few = [row for at in range(7) for row in named(f"few-{at}", 80, 10 + at, 3)]
+    found = said([*named("a", 85, 0), *named("b", 70, 1), *few])[COVERAGE]
+    assert found.endswith(f" and 2 more. {ALL_12}")
+    assert found.count("few-") == 5
+
+
 def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
     # 12 people used both; 6 of the 48 sessions of a are by 3 others, who are left out.
     rows = [*named("a", 85, 0), *named("b", 65, 1)]
@@ -183,6 +202,14 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         "(no model named), 1 (no score). Not compared: few (7 of 30 sessions) and never (0 of 30 "
         "sessions). 12 of 13 people are compared."
     )
+    assert [(line["what"], line["sessions"], line["why"]) for line in coverage(found)] == [
+        ("ranked", 96, "in the ranking"),
+        ("insufficient", 18, "the model has fewer than 30 sessions that are comparable"),
+        ("mixed", 5, "several models, or variants of one, share the output: outside the ranking"),
+        ("disqualified", 4, "a disqualifier was found: counted apart, in no average"),
+        ("unknown model", 2, "the model is missing in the telemetry: outside the ranking"),
+        ("no score", 1, "it has not ended yet"),
+    ]
     every, scale, once = overview(found)
     assert every == (
         "96 of 126 sessions are ranked. Not ranked: 18 (fewer than 30 comparable sessions of the "

@@ -329,6 +329,7 @@ def test_a_sound_comparison_keeps_all_rules_and_each_is_named_as_its_function(
     results = [rule(found) for rule in CHECKS]
     assert all(result.passed for result in results)
     assert [result.rule for result in results] == [rule.__name__ for rule in CHECKS]
+    assert "nothing to score" in {line["why"] for line in coverage(found)}
 
 
 def test_a_row_that_stands_twice_is_found(found: Comparison) -> None:

@@ -93,6 +93,13 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(by: Grouping, message: 
         grouping("weather")
 
 
+def test_groups_are_named_by_what_is_compared() -> None:
+    names = ("model_variant", "service_version", "branch", "attribute:squad")
+    plurals = [grouping(by).nouns.models for by in names]
+    assert plurals == ["variants", "versions", "branches", "squads"]
+    assert Grouping(arms=(("a", MAIN), ("b", NEW))).nouns.model == "arm"
+
+
 def test_arms_that_share_no_person_say_so() -> None:
     arms = [
         [each | {"model": name, "person": f"{name} {each['person']}"} for each in sample("x", s, n)]

@@ -258,11 +258,12 @@ def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeE
     [
         http_error(401, f"Incorrect API key provided: {KEY}"),
         http_error(402, "no credit"),
+        http_error(403, "not allowed"),
         http_error(404, "no such model"),
         http_error(429, "you exceeded your current quota", "insufficient_quota"),
         Scripted(status=307, headers={"Location": "http://127.0.0.1:1/elsewhere"}, body=b""),
     ],
-    ids=["401", "402", "404", "quota", "redirect"],
+    ids=["401", "402", "403", "404", "quota", "redirect"],
 )
 def test_a_failure_of_every_session_stops_the_run_and_fails_none(
     judge: JudgeEndpoint, failure: Scripted
