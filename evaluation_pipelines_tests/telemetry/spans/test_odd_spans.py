@@ -399,6 +399,18 @@ def test_a_span_that_is_only_named_like_a_call_is_none() -> None:
     assert rows["span_role"].to_list() == ["part"]
 
 
+def test_a_name_of_google_adk_counts_without_a_kind() -> None:
+    named = span(1, None, "call_llm", 1, 9)
+    spans = ({**named, "attributes": []}, span(2, None, "embeddings", 1, 9, name="call_llm"))
+    rows = read([line(*spans, scope="gcp.vertex.agent")]).events.sort("span_id")
+    assert rows["span_role"].to_list() == ["call", "part"]
+
+
+def test_an_agent_of_pydantic_ai_without_a_name_has_its_id() -> None:
+    rows = read([line(agent(1, None, attributes={"gen_ai.agent.id": "a"}), scope="pydantic-ai")])
+    assert rows.events["agent_id"].to_list() == ["a"]
+
+
 def test_a_text_of_10_mb_and_a_trace_over_three_days() -> None:
     """Texts are kept whole, and time does not matter."""
     prompt = "x" * 10_000_000

@@ -27,7 +27,7 @@ PYDANTIC_AI = replace(
     ),
     prompted=(*CONVENTIONS.prompted, "pydantic_ai.all_messages"),
     answered=("final_result", *CONVENTIONS.answered),
-    agent=("gen_ai.agent.name", "agent_name"),
+    agent=("gen_ai.agent.name", "agent_name", "gen_ai.agent.id"),
     parameters=(*CONVENTIONS.parameters, "tool_arguments"),
     results=(*CONVENTIONS.results, "tool_response"),
     libraries={
@@ -54,7 +54,7 @@ def _adk_role(view: SpanView, role: str) -> str:
     if view.attributes.get("gen_ai.tool.name") == "(merged tools)":
         return PART
     by_name = {"call_llm": CALL, "invocation": CHAIN}  # of schema 1
-    return by_name.get(view.name, role) if role == PART else role
+    return role if view.first(CONVENTIONS.kinds) else by_name.get(view.name, role)
 
 
 def _adk_outcome(view: SpanView, success: bool | None) -> bool | None:  # noqa: FBT001 - three values
