@@ -93,8 +93,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     min_runs: Annotated[
-        int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
-    ] = MIN_RUNS,
+        int | None,
+        typer.Option(min=2, help=f"Models with fewer runs are not ranked. Default: {MIN_RUNS}."),
+    ] = None,
     margin: Annotated[
         float | None,
         typer.Option(
@@ -154,11 +155,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     now, settings = datetime.now(UTC), load_settings()
     points = settings.comparison_margin if margin is None else margin
+    if outcome is not None and (min_runs, margin) != (None, None):
+        raise typer.BadParameter("--min-runs and --margin cannot be combined with --outcome")
+    fewest = MIN_RUNS if min_runs is None else min_runs
     if runs is not None:
         others = {"--date": dates, "--profile": profile, "--as-of": as_of, "--arm": arm}
         others["--outcome"] = outcome
         _check_runs_options(others, which, form)
-        found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
+        found = compare_file(runs, now, fewest, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
             print_error(
                 f"{runs}: not used: {', '.join(ignored)}, what is: {', '.join(REQUIRED + OPTIONAL)}"
@@ -173,7 +177,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         label=which.label,
         profile=profile,
         organization=which.organization,
-        min_runs=min_runs,
+        min_runs=fewest,
         alone=alone,
         margin=points,
         within=within,

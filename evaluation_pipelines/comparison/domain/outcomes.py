@@ -375,6 +375,8 @@ def sentences(found: OutcomeComparison) -> list[str]:
         if number
     ]
     said = [f"Share of all sessions past the horizon: {found.rule.words}. People weigh the same."]
+    if not found.arms:
+        said = [f"No session of this time has the outcome {found.rule.kind}."]
     if left_out:
         said.append(f"Sessions that do not count: {', '.join(left_out)}.")
     if any(pair.verdict.startswith("not decided") for pair in found.pairs):
@@ -398,7 +400,8 @@ def outcome_tables(
         )
         for arm in found.arms
     ]
-    yield f"By outcome: {found.rule.kind}", _ARMS, [*arms]
+    if arms:
+        yield f"By outcome: {found.rule.kind}", _ARMS, [*arms]
     pairs = [
         (
             f"{pair.first} - {pair.second}",
