@@ -119,7 +119,6 @@ COPILOT_CHAT = replace(
 COPILOT_CLI = replace(
     CONVENTIONS,
     scopes=("github.copilot",),
-    marks=("github.copilot.",),
     prompted=("@github.copilot.user.message", *CONVENTIONS.prompted),
     libraries={
         "copilot-cli": Library(
