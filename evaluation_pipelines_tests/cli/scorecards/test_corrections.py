@@ -9,9 +9,8 @@ from evaluation_pipelines_tests.program import Program
 
 
 def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) -> None:
-    stored = scored(
-        "scorecards", "override", "a", "--score", "20", "--annotator", "Ada", "--reason", "wrong"
-    )
+    by = ("--annotator", "Ada", "--reason", "wrong", "--criterion", "tool_count")
+    stored = scored("scorecards", "override", "a", "--score", "20", *by)
     assert stored.out.startswith(
         "a#baseline-1: now 20 (automatic: 100.0, efficiency-simple, 0 to 100)"
     )
@@ -29,10 +28,19 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
             "select human_override.annotator, overall_score, effective_score from scorecards"
             " where human_override is not null"
         ).fetchall()
-        overrides = base.sql("select override_100, automatic_100, state from overrides").fetchall()
+        overrides = base.sql(
+            "select override_100, automatic_100, state, criterion_id from overrides"
+        ).fetchall()
     assert effective == [(20.0, "override")]
     assert cards == [("Ada", pytest.approx(100), 20.0)]
-    assert overrides == [(20.0, pytest.approx(100), "live")]
+    assert overrides == [(20.0, pytest.approx(100), "live", "tool_count")]
+    assert scored("scorecards", "list", "overrides").table()[0][9] == "tool_count"
+    measured = scored("scorecards", "calibration").out.splitlines()
+    leaning = [line.split() for line in measured if line.endswith("within")]
+    assert leaning == [
+        ["efficiency-simple", "v2", criterion, "1", "1", "0", "within"]
+        for criterion in ("-", "tool_count")
+    ]
 
 
 @pytest.mark.parametrize(
