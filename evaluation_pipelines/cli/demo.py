@@ -107,7 +107,8 @@ def demo() -> None:
         _print_best(with_details(stores, rows, ("tool_mix",)))
         if has_reputation:
             print_line()
-            print_agents(agents(stores, datetime.now(UTC)), _MAX_AGENTS)
+            now, waiting = datetime.now(UTC), waiting_of(stores)
+            print_agents(agents(stores, now, waiting=waiting), _MAX_AGENTS)
         _print_comparison(stores)
         _print_next_steps(stores)
 

@@ -29,6 +29,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import minute
 from evaluation_pipelines.reputation.domain.agent_rating import (
     agent_record,
@@ -55,6 +56,7 @@ from evaluation_pipelines.reputation.updates import (
     with_agents,
 )
 from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
@@ -162,7 +164,8 @@ def _show(
     row, now = None, then or datetime.now(UTC)
     with read_stores(settings) as stores, _past(stores, then) as past:
         if agent is not None:
-            row = _agent_row(agents(stores, now, agent, past), agent, organization, now)
+            found = agents(stores, now, agent, past, waiting=_waiting(stores, form))
+            row = _agent_row(found, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
             if form is not OutputFormat.TABLE:
                 write_record(agent_record(row), form)
@@ -191,6 +194,11 @@ def _weeks(
     return [row if row["total_events"] else None for row in exported.to_dicts()] or [None]
 
 
+def _waiting(stores: Stores, form: OutputFormat) -> frozenset[SessionKey]:
+    """Return the sessions that do not count in a table: json and csv have all, as elsewhere."""
+    return waiting_of(stores) if form is OutputFormat.TABLE else frozenset()
+
+
 def _list_agents(
     settings: Settings,
     limit: int,
@@ -201,7 +209,8 @@ def _list_agents(
     """List agents, the best first, as of the time ``then`` unless it is ``None``."""
     unread = list[str]()
     with read_stores(settings) as stores, _past(stores, then) as past:
-        every = agents(stores, then or datetime.now(UTC), past=past, unread=unread)
+        now, waiting = then or datetime.now(UTC), _waiting(stores, form)
+        every = agents(stores, now, past=past, unread=unread, waiting=waiting)
     ranked = _of_organization(every, organization)
     for message in unread:
         print_error(f"error: {one_line(message)}")

@@ -4,7 +4,7 @@ Evaluations of agents that programs send to the service one by one.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -21,7 +21,12 @@ from evaluation_pipelines.reputation.domain.agent_rating import (
     unknown_agent,
     withheld,
 )
-from evaluation_pipelines.reputation.domain.signals import GATE_BUDGET_MS, Retraction, is_plausible
+from evaluation_pipelines.reputation.domain.signals import (
+    GATE_BUDGET_MS,
+    Retraction,
+    is_plausible,
+    session_event_id,
+)
 from evaluation_pipelines.reputation.store import ReputationStore, is_retracted, revision_at
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_WINDOWS, Table
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
@@ -309,41 +314,70 @@ def load_submitted(stores: Stores, store: ReputationStore, now: datetime) -> int
 
 
 def reputation_record(
-    stores: Stores, organization_id: str, agent_id: str, now: datetime
+    stores: Stores,
+    organization_id: str,
+    agent_id: str,
+    now: datetime,
+    waiting: Collection[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the record of an agent with all evaluations of the ledger: :func:`inline_record`.
 
-    ClickHouse is not asked: its last export and the ledger have all that counts.
+    ClickHouse is not asked: its last export and the ledger have all that counts. Sessions that are
+    ``waiting`` for a blind review do not count.
 
     Raises:
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
     agent = (organization_id, agent_id)
-    return inline_record(*_evaluations_of(stores, agent, now), agent, now)
+    return inline_record(*_evaluations_of(stores, agent, now, waiting), agent, now)
 
 
-def agent_window(stores: Stores, agent: tuple[str, str], now: datetime) -> pl.DataFrame:
+def agent_window(
+    stores: Stores,
+    agent: tuple[str, str],
+    now: datetime,
+    waiting: Collection[tuple[str, str]] = (),
+) -> pl.DataFrame:
     """Return the newest 500 evaluations of an agent, AGENT_WINDOWS, those of the ledger included.
 
     Args:
         stores: The stores.
         agent: Organization and agent.
         now: Time of the window.
+        waiting: Sessions that wait for a blind review and do not count: whether one of them passed
+            follows from two scores of its agent.
 
     Raises:
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    return inline_window(*_evaluations_of(stores, agent, now))
+    return inline_window(*_evaluations_of(stores, agent, now, waiting))
+
+
+def agents_of_sessions(
+    stores: Stores, sessions: Collection[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return organization and agent of those whose windows have sessions; raises LakeError."""
+    if not sessions:
+        return []
+    return stores.lake.select(AGENT_WINDOWS, _is_about(sessions)).select(_AGENT).unique().rows()
+
+
+def _is_about(sessions: Collection[tuple[str, str]]) -> pl.Expr:
+    ids = [str(session_event_id(*key)) for key in sessions]
+    return pl.col("evaluation_id").is_in(ids)
 
 
 def _evaluations_of(
-    stores: Stores, agent: tuple[str, str], now: datetime
+    stores: Stores, agent: tuple[str, str], now: datetime, waiting: Collection[tuple[str, str]]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the window of an agent at the last refresh, and its evaluations in the ledger."""
     is_agent = (pl.col(name) == value for name, value in zip(_AGENT, agent, strict=True))
-    exported = stores.lake.select(AGENT_WINDOWS, *is_agent)
+    every = stores.lake.select(AGENT_WINDOWS, *is_agent)
+    counted = every.filter(~_is_about(waiting))
+    in_all = pl.col("evaluations_in_all") - (every.height - counted.height)
+    exported = counted.with_columns(in_all)
     until = now + MAX_AHEAD  # the clock of a sender may be ahead
     submitted = SubmittedEvaluations(stores.ledger).newest(*agent, until)
     return exported, _not_retracted(stores.ledger, submitted)

@@ -271,7 +271,7 @@ class Questions:
         """Show how reliable an agent is (0-1000), why, and whether it is getting better."""
         asker = self._asker()
         owner = asker.caller.organization
-        rows = agents_relation(asker.stores, asker.now, agent)
+        rows = agents_relation(asker.stores, asker.now, agent, waiting=asker.waiting)
         rows = rows if owner is None else rows.filter(organization_id=owner)
         times = AgentTimes(owner, agent, usual_days(asker.now.date()), asker.waiting)
         changes = self._kept.agent_changes.get(times, asker.now, _PATIENCE_S) or {}
@@ -468,7 +468,8 @@ def _agent(asker: _Asker, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the score of an agent with its parts."""
     key = (row["organization_id"], row["agent_id"])
     names = ("organization_id", "score", "lifecycle", "change", "pass_rate", "eval_count")
-    (parts,) = score_parts(agent_window(asker.stores, key, asker.now)).to_dicts() or ({},)
+    window = agent_window(asker.stores, key, asker.now, asker.waiting)
+    (parts,) = score_parts(window).to_dicts() or ({},)
     reasons = [f"{title} {has} of {most}: {said}" for title, has, most, said in why(row, parts)]
     return {name: row[name] for name in names} | {"progress": progress(row), "why": reasons}
 

@@ -1,6 +1,6 @@
 """The relation of agents: their scores by evaluations, and the reputation of their identities."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from evaluation_pipelines.reputation.submitted import (
     SubmittedEvaluations,
     agent_organizations,
     agent_window,
+    agents_of_sessions,
 )
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import (
@@ -22,6 +23,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     Table,
 )
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.listing import AGENT_LISTING
@@ -33,6 +35,7 @@ def agents(
     name: str | None = None,
     past: ReputationStore | None = None,
     unread: list[str] | None = None,
+    waiting: Collection[SessionKey] = (),
 ) -> pl.DataFrame:
     """Return agents, the best first: AGENTS.
 
@@ -44,6 +47,7 @@ def agents(
         name: Only agents of this name: those of all organizations.
         past: Reputation as of ``now``, which is in the past: it has no export.
         unread: Gets the error of each damaged export, which counts as empty then.
+        waiting: Sessions that wait for a blind review and do not count, unless ``past`` is given.
 
     Raises:
         ClickHouseError: ``past`` cannot be read.
@@ -51,7 +55,7 @@ def agents(
         LedgerError: The ledger cannot be used.
     """
     if past is None:
-        scores = _scores(stores, now, name, _export(stores, AGENT_SCORES, unread))
+        scores = _scores(stores, now, name, _export(stores, AGENT_SCORES, unread), waiting)
         known = _export(stores, REPUTATION_SCORES, unread)
     else:
         scores = scored_agents(past, now, [] if name is None else [name])
@@ -85,15 +89,20 @@ def _export(stores: Stores, table: Table, unread: list[str] | None) -> pl.DataFr
 
 
 def _scores(
-    stores: Stores, now: datetime, name: str | None, exported: pl.DataFrame
+    stores: Stores,
+    now: datetime,
+    name: str | None,
+    exported: pl.DataFrame,
+    waiting: Collection[SessionKey],
 ) -> pl.DataFrame:
     """Return AGENT_SCORES with evaluations that are not exported yet."""
     if name is None:
-        newer = SubmittedEvaluations(stores.ledger).agents_waiting()
+        not_exported = SubmittedEvaluations(stores.ledger).agents_waiting()
+        newer = list({*not_exported, *agents_of_sessions(stores, waiting)})
     else:
         exported = exported.filter(agent_id=name)
         newer = [(owner, name) for owner in agent_organizations(stores, name)]
-    windows = [agent_window(stores, agent, now) for agent in newer]
+    windows = [agent_window(stores, agent, now, waiting) for agent in newer]
     window = pl.concat([AGENT_WINDOWS.no_rows, *windows])
     before = exported.select(*AGENT_SCORES.key, earlier="score_30d_ago")
     new = (
@@ -101,5 +110,6 @@ def _scores(
         .join(before, on=AGENT_SCORES.key, how="left")
         .with_columns(score_30d_ago="earlier")
     )
-    others = exported.join(new, on=AGENT_SCORES.key, how="anti")
+    keys = pl.DataFrame(newer, dict.fromkeys(AGENT_SCORES.key, pl.String), orient="row")
+    others = exported.join(keys, on=AGENT_SCORES.key, how="anti")
     return pl.concat([others, new.select(exported.columns)])

@@ -278,8 +278,10 @@ def agent(
     if len(owners) > 1:
         return _everywhere(visit, agent_id, owners)
     found = _found(visit, agent_id)
-    window, now = found.window, visit.installation.clock()
-    rows = relation(visit.stores, now, found.name).filter(organization_id=found.organization)
+    now = visit.installation.clock()
+    window = agent_window(visit.stores, found.key, now, visit.waiting)
+    rows = relation(visit.stores, now, found.name, waiting=visit.waiting)
+    rows = rows.filter(organization_id=found.organization)
     row = rows.to_dicts()[0] if rows.height else None
     identity = _identity(visit, found)
     return visit.page(
@@ -406,7 +408,7 @@ def _asked(visit: Visit) -> AgentQuery:
 
 def _agents(visit: Visit) -> pl.DataFrame:
     """Return the agents that the caller sees, the best first."""
-    rows = relation(visit.stores, visit.installation.clock())
+    rows = relation(visit.stores, visit.installation.clock(), waiting=visit.waiting)
     if visit.organization is None:
         return rows
     return rows.filter(organization_id=visit.organization)

@@ -18,6 +18,7 @@ from evaluation_pipelines.service.routes.common import (
     Organization,
     Reader,
     Sender,
+    Waiting,
     errors,
 )
 
@@ -96,6 +97,7 @@ def evaluate(
 def reputation(
     here: Here,
     caller: Reader,
+    waiting: Waiting,
     agent_id: Annotated[str, Path(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")],
     organization: Organization = None,
 ) -> Reputation:
@@ -105,5 +107,6 @@ def reputation(
     """
     named = organization_of(caller, organization)
     owner = named or agent_organization(here.stores, agent_id) or _DEFAULT_ORGANIZATION
-    record: dict[str, Any] = reputation_record(here.stores, owner, agent_id, here.clock())
+    now = here.clock()
+    record: dict[str, Any] = reputation_record(here.stores, owner, agent_id, now, waiting)
     return Reputation.model_validate(record)

@@ -105,7 +105,7 @@ def _sessions(asked: _Asked) -> _Frames:
 
 
 def _agents(asked: _Asked) -> _Frames:
-    yield agents(asked.here.stores, asked.here.clock())
+    yield agents(asked.here.stores, asked.here.clock(), waiting=asked.waiting)
 
 
 def _scorecards(asked: _Asked) -> _Frames:

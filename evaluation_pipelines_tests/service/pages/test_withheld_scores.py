@@ -173,6 +173,27 @@ def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:
     assert float(found[Role.READER]["quality"]) == pytest.approx((sum(others) + PERSON) / 5)
 
 
+def test_no_number_of_its_agent_contains_it(asked: Service, keys: dict[Role, str]) -> None:
+    # Of scout's five sessions four passed, and a1, the first one, did not. The rate of two days,
+    # the streak, or the points of a chart would tell.
+    def counts(role: Role, points: int) -> list[tuple[int, float]]:
+        client = asked.client(keys[role])
+        record = client.get("/v1/reputation/scout?organization=acme").json()
+        rows = [
+            row
+            for row in csv.DictReader(client.get("/agents.csv").text.splitlines())
+            if (row["organization_id"], row["agent_id"]) == ("acme", "scout")
+        ]
+        stated = [(int(row["eval_count"]), float(row["pass_rate"])) for row in rows]
+        page = client.get("/agents/scout?organization=acme").text
+        assert f"<strong>{record['progress']}</strong> evaluations" in page
+        assert f'<td class="n">{points}</td><td class="n">400</td>' in page  # of the charts' window
+        return [(record["eval_count"], record["pass_rate"]), *stated]
+
+    assert counts(Role.REVIEWER, 400) == [(4, 1.0)] * 2
+    assert counts(Role.READER, 320) == [(5, 0.8)] * 2
+
+
 @pytest.mark.parametrize("asks", FILTERS)
 def test_no_filter_by_a_score_finds_it(asked: Service, keys: dict[Role, str], asks: str) -> None:
     client = asked.client(keys[Role.REVIEWER])
