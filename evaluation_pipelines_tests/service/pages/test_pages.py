@@ -267,14 +267,14 @@ def test_the_judge_page_and_the_terminal_show_which_scores_predict(
     page = service.browser().get("/operations/judge").text
     section = page.partition("Which scores predict what happened")[2].partition("</ul>")[0]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
-    # An AUC of 5.5 / 6, as in the tests of the table.
-    assert cells[:3] == ["composite", "merged", "92"]
+    # An AUC of 1, as in the tests of the table.
+    assert cells[:3] == ["composite", "merged", "100"]
     assert cells[4] == "predicts"
     assert "6 sessions are younger than the horizon" in section
 
     monkeypatch.setenv("EVAL_DATA_DIR", str(service.workplace.settings.data_dir))
     printed = program("scorecards", "calibration").out
-    assert re.search(r"^composite +merged +92 .* predicts\b", printed, re.MULTILINE)
+    assert re.search(r"^composite +merged +100 .* predicts\b", printed, re.MULTILINE)
     assert "6 sessions are younger than the horizon" in printed
 
 
