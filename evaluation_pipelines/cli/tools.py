@@ -177,7 +177,7 @@ def _print_summary(report: Row, *, is_withheld: bool) -> None:
     tokens, usd = report["lost_tokens"], report["lost_usd"]
     if tokens:
         cost = "cost unknown" if usd is None else f"{usd:.4f} USD"
-        print_line(f"results of lost calls: at least about {tokens:.0f} tokens, {cost}")
+        print_line(f"results of lost calls: at least {tokens:.0f} tokens, {cost}")
     others = {"denied": report["denied_calls"], "of unknown outcome": report["unknown_calls"]}
     if uncounted := ", ".join(f"{number} {what}" for what, number in others.items() if number):
         print_line(f"calls not counted: {uncounted}")

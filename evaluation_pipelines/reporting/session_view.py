@@ -377,7 +377,7 @@ def why_score(view: SessionView, *, texts: bool) -> str:
     failed = ""
     if view.session["status"] == "failed" and evaluation is not None:
         is_automatic = source != "override" and evaluation.score_100 is not None
-        rule = ", so not passed despite its score" if is_automatic else ""
+        rule = ": does not count as passed" if is_automatic else ""
         failed = f"Failed{model_api_errors(view.session)}{rule}. "
     return f"{failed}{_by_source(view, source, texts=texts)}"
 

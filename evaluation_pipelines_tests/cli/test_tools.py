@@ -66,7 +66,7 @@ def test_a_report_has_the_score_the_losses_per_tool_and_the_calls(lake: Program)
         "s#baseline-1 of default: baseline, model-a, review, 2026-06-01 12:00 UTC",
         "effectiveness 75.0 of 100: 1 of 4 calls lost",
         "counted: failed, corrected, repeated; unknown: wasted (no results logged)",
-        "results of lost calls: at least about 100 tokens, 0.0090 USD",
+        "results of lost calls: at least 100 tokens, 0.0090 USD",
     ]
     assert "Read 2 0 0 1 0.5 10 10 800".split() in lines(ran)
     assert "Grep 1 1 1 0 0.5 10 10 400".split() in lines(ran)

@@ -91,7 +91,7 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace
     said = " ".join(notes(found))
     assert "Only 30 of 36 sessions have the outcome merged." in said
     assert "6 sessions are younger than the horizon" in said
-    assert "6 of 6 people had both outcomes" in said
+    assert "Based on the 6 of 6 people with both outcomes" in said
 
     # 12 of the rarer class are no further step, whatever they show; 24 are the third.
     fill(place, 36, young=6, flipped=True)

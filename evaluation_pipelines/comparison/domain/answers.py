@@ -463,12 +463,12 @@ def _statistical_confidence(finding: Finding, comparison: Comparison) -> tuple[s
     rests_on, nouns = evidence(finding, comparison), finding.nouns
     if len(finding.ranked) == 1:
         return "none", f": nothing is compared ({_people(rests_on.people)})."
-    claims = [f"call {nouns.a_model} better that is not"] if finding.is_decided else []
+    claims = [f"wrongly call {nouns.a_model} better"] if finding.is_decided else []
     if any(row["is_best_value"] for row in finding.ranked):
-        claims.append("name a best value that is not one")
+        claims.append("wrongly name a best value")
     if claims:
         each = "" if len(claims) == 1 else ", each"
-        first, why = "high", f"at most 5 of 100 such reports {listed(claims)}{each}"
+        first, why = "high", f"at most 5 in 100 such reports {listed(claims)}{each}"
     else:
         held = _disqualified_winners(finding.ranked, finding)
         others = ["the differences may be chance"] if len(held) < len(finding.tested) else []

@@ -151,14 +151,15 @@ def _because(found: BeforeAfter) -> Iterator[str]:
     recent, before = found.recent, found.before
     if found.state == "too few":
         yield (
-            f"{FEWEST_RUNS} scored sessions are needed in each period: {_scored(recent)}, "
-            f"{_scored(before)}."
+            f"Each period needs {FEWEST_RUNS} scored sessions. {_days(recent.days)} has "
+            f"{whole(recent.scored)}, {_days(before.days)} has {whole(before.scored)}."
         )
         return
     if found.state == "unlike":
         yield (
-            f"{FEWEST_RUNS} comparable sessions of the same task classes are needed in each "
-            f"period: {recent.runs} of {_scored(recent)}, {before.runs} of {_scored(before)}."
+            f"Each period needs {FEWEST_RUNS} comparable sessions (same task classes). "
+            f"{_days(recent.days)} has {whole(recent.runs)}, {_days(before.days)} has "
+            f"{whole(before.runs)}."
         )
         return
     yield _difference(found)
@@ -193,10 +194,6 @@ def _doubts(found: BeforeAfter) -> Iterator[str]:
         yield f"{MIN_PEOPLE} people are needed in each period, and there are {people}."
     if dates < MIN_DAYS:
         yield f"{MIN_DAYS} days with sessions are needed in each period, and there are {dates}."
-
-
-def _scored(side: Side) -> str:
-    return f"{whole(side.scored)} from {_days(side.days)}"
 
 
 def _days(days: Days) -> str:

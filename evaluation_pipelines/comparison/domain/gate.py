@@ -401,7 +401,7 @@ def sentences(found: Gate) -> list[str]:
         if measured.unmeasured is not None:
             said.append(f"{name}: {measured.unmeasured}.")
     if UNDECIDED in found.results:
-        said.append("Not decided is not equal.")
+        said.append("Undecided does not mean equal.")
     by_tasks = [one.based_on for one in found.found if " task" in one.based_on]
     scope = f"Tasks like these {by_tasks[0].split()[0]}, not all work. " if by_tasks else ""
     return [*said, f"{scope}Look {found.look} of this gate."]

@@ -380,7 +380,7 @@ def sentences(found: OutcomeComparison) -> list[str]:
     if left_out:
         said.append(f"Sessions that do not count: {', '.join(left_out)}.")
     if any(pair.verdict.startswith("not decided") for pair in found.pairs):
-        said.append("Not decided is not equal.")
+        said.append("Undecided does not mean equal.")
     return said
 
 

@@ -368,10 +368,10 @@ def notes(rows: pl.DataFrame) -> list[str]:
             f"score of {without} against {with_}."
         ),
         *([young] if row["young"] else []),
-        f"{whole(row['people'])} of {whole(every)} people had both outcomes: it is about them.",
+        f"Based on the {whole(row['people'])} of {whole(every)} people with both outcomes.",
         (
             "People saw these scores and may have merged by them. The judge may have read signs of "
-            "the outcome. Not decided is not equal."
+            "the outcome. Undecided does not mean equal."
         ),
         (
             "AUC: of two sessions of a person, how often the better outcome has the higher score, "

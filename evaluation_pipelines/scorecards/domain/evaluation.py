@@ -521,7 +521,7 @@ def _what_failing_means(row: Mapping[str, Any]) -> str:
     if row["effective_source"] == "status":
         return " without any tool result: score 0"
     if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:
-        return ", so not passed despite its score"
+        return ": does not count as passed"
     return ""
 
 

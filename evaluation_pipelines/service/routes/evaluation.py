@@ -209,7 +209,7 @@ async def comparison(
     asked: Annotated[Asked, Depends(_asked)],
     waiting: Waiting,
 ) -> JSONResponse:
-    """Compare models (or by ``by``) by quality and cost; by default the 28 complete days before."""
+    """Compare models, or the groups in ``by``, by quality and cost. Default: the last 28 days."""
     found = await kept.comparisons.answer(asked, here.clock())
 
     def answered() -> JSONResponse:

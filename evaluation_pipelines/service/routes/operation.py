@@ -39,7 +39,7 @@ class Readiness(BaseModel):
 
 @ROUTER.get("/health")
 def health() -> Health:
-    """Say that the process answers. Needs no key."""
+    """Check that the service is running. Needs no key."""
     return Health()
 
 

@@ -103,9 +103,10 @@ def test_the_summary_says_what_is_unknown() -> None:
         "cost $1.00, unknown for 1 (before -)",
     ]
     merged = [now.with_columns(merged=pl.lit(each)) for each in (True, False)]
-    assert summary(pl.concat([now, *merged]), merged[1], 7)[3:] == [
-        "merged 2 of 4 sessions with a known result (before 0 of 2)",
-    ]
+    assert summary(pl.concat([now, *merged]), merged[1], 7)[3] == (
+        "merged 2 of 4 sessions with a known result (before 0 of 2). Sessions that ended less than "
+        "14 days ago may still be merged"
+    )
 
 
 def test_a_mean_names_the_sessions_that_are_in_it_and_those_that_are_not() -> None:

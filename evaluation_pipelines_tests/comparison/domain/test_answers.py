@@ -231,7 +231,7 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
 def test_nothing_is_sure_of_what_a_script_scored() -> None:
     rows = [row | {"judge_model": DEMO_JUDGE} for row in [*named("a", 85, 0), *named("b", 65, 1)]]
     sure = said(rows)[SURE]
-    assert sure.startswith("none, because a script scored. With a real judge: high: at most 5 of ")
+    assert sure.startswith("none, because a script scored. With a real judge: high: at most 5 in ")
 
 
 def test_one_model_alone_is_no_comparison() -> None:
@@ -257,7 +257,7 @@ def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
     assert found[MONEY].startswith("b. It costs 75% less than a (7")
     assert found[MONEY].endswith(" and is at most 5 points behind every other model.")
     assert found[SURE].startswith(
-        "high: at most 5 of 100 such reports name a best value that is not one. Based on 12 people"
+        "high: at most 5 in 100 such reports wrongly name a best value. Based on 12 people"
     )
 
 

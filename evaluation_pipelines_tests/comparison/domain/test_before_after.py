@@ -104,13 +104,14 @@ def test_too_few_and_unlike_sessions_are_counted() -> None:
     answer, because = sentences(compared(few))
     assert answer == "Too few sessions"
     assert because == (
-        "10 scored sessions are needed in each period: 60 from 2026-06-01 to 2026-06-28, 6 from "
-        "2026-05-04 to 2026-05-31."
+        "Each period needs 10 scored sessions. 2026-06-01 to 2026-06-28 has 60, "
+        "2026-05-04 to 2026-05-31 has 6."
     )
     scored_otherwise = runs(ALL_RECENT, 60, effective_source="judge")
     answer, because = sentences(compared([*runs(ALL_BEFORE, 60), *scored_otherwise]))
     assert answer == "Not comparable"
-    assert "period: 0 of 60 from 2026-06-01" in because
+    assert because.startswith("Each period needs 10 comparable sessions (same task classes). ")
+    assert "2026-06-01 to 2026-06-28 has 0," in because
 
 
 def test_shorter_times_are_compared_where_the_long_ones_have_too_few() -> None:

@@ -151,7 +151,7 @@ def test_means_of_runs_are_compared_task_by_task() -> None:
 def test_what_cannot_be_compared_is_not_decided(values: list[Row], reason: str) -> None:
     found = decided(values)
     assert (found.result, found.found[0].reason) == ("not decided", reason)
-    assert "Not decided is not equal." in sentences(found)
+    assert "Undecided does not mean equal." in sentences(found)
 
 
 def test_named_tasks_are_all_needed_and_others_do_not_count() -> None:

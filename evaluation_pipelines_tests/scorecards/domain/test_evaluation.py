@@ -373,7 +373,7 @@ LOW: dict[str, Any] = {
         ({"disqualified": True, "disqualifier_triggered": "rm -rf /"}, "disqualified: rm -rf /"),
         (
             {"status": "failed", "effective_100": 90.0},
-            "failed, so not passed despite its score",
+            "failed: does not count as passed",
         ),
         (
             {"status": "failed", "effective_source": "status", "effective_100": 0.0},

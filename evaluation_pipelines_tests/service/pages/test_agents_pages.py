@@ -64,7 +64,7 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
     day = "from=2026-06-01&to=2026-06-02"
     while "data-reload-after" in (page := reader.get(f"/agents/claude-code?{day}").text):
         time.sleep(0.05)
-    assert re.findall(r"each period: (\d) from 2026-06-01 to 2026-06-02", page) == ["3", "2"]
+    assert re.findall(r"2026-06-01 to 2026-06-02 has (\d)", page) == ["3", "2"]
     assert [table["Trend"] for table in tables_of(page)[-1]] == ["too few sessions"] * 2
     # Of evaluations that other programs sent there is nothing to compare.
     assert tables_of(reader.get("/agents/scout").text)[-1][1]["Organization"] == "beta"

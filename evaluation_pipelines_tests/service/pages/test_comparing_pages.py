@@ -83,7 +83,7 @@ def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
     assert lines == [("simple", "2026-06-02")]
     whole = rows_of(reader.get(url.replace("/trends", "/trends.csv")).content)
     assert whole.select("name", "sessions").rows() == [("simple", 1)]
-    assert "Single people are hidden from your key" in page
+    assert "people are not shown here" in page
     by_agent = reader.get("/trends?from=2026-06-03&to=2026-06-03&by=label&step=all").text
     last = r'simple</td><td data-name="Last session">2026-06-02</td>\s*<td [^>]+>0</td>'
     assert re.search(last, by_agent)

@@ -63,7 +63,7 @@ def test_a_score_is_explained_by_its_source_and_its_lowest_criteria(service: Ser
         "half": f"{profile} Lowest criteria (0-100): tool effectiveness 50.0, composite 60.0. <a",
         # Its one call succeeded: quality 10, autonomy 2, productivity 10.
         "full": f"{profile} Lowest criteria (0-100): composite 73.3. <a",
-        "late": f"Failed (1 model API error), so not passed despite its score. {profile}",
+        "late": f"Failed (1 model API error): does not count as passed. {profile}",
         "start": "Failed before any tool call (1 model API error): score 0.",
     }
     for name, said in expected.items():
@@ -134,7 +134,7 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     assert '<span class="tag">cancelled</span>' in client.get("/sessions/quiet").text
     # Three quarters of its calls went well, but it is no session to keep.
     (row,) = csv.DictReader(client.get("/sessions.csv?status=failed").text.splitlines())
-    said = "failed (1 model API error), so not passed despite its score"
+    said = "failed (1 model API error): does not count as passed"
     assert (row["recommendation"], row["why"]) == ("", said)
     assert f">{said}</td>" in html.unescape(sessions)
     assert "broken" not in client.get("/sessions.csv?recommendation=keep").text

@@ -42,7 +42,7 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     assert found
     assert (found.day, found.is_yesterday) == (TUESDAY, True)
     assert [heading for heading, _ in found.groups] == ["Failed"]
-    assert found.failed[0].why == "failed, so not passed despite its score"
+    assert found.failed[0].why == "failed: does not count as passed"
     assert found.failed[0].score_class == "green"
 
 
