@@ -30,10 +30,10 @@ from evaluation_pipelines.storage.replaced_parts import find_damage
 from evaluation_pipelines.storage.stores import Stores
 
 MONTH_SHARE = 0.8
-"""Share of the limit of a month that raises the alert: something can still be done."""
+"""Share of the monthly limit that raises the alert, early enough to act."""
 
 _LONGEST_SESSION = timedelta(days=31)
-"""Sessions that began longer before a period are not looked for in it."""
+"""Sessions that began more than this before a period are not searched."""
 
 _WINDOW = ("session_date", "organization_id", "session_key")
 _COLUMNS = (
@@ -46,7 +46,7 @@ _SPENDERS = {
     "person": ["person_id"],
 }
 _VIEWS: Sequence[PeopleView] = ("off", "team", "person")
-"""View of people -> as many of the spenders are shown."""
+"""Views of people in order; each shows one more kind of spender."""
 
 
 def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
@@ -79,7 +79,7 @@ def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
 
 
 def _spent(stores: Stores, first: date, last: date) -> pl.DataFrame:
-    """Return what sessions spent in a period, the most first.
+    """Return what sessions spent in a period, highest first.
 
     ``cost_usd`` is that of their requests in the period with a known cost, ``unknown`` the number
     of the others. Events are read only of sessions that reach beyond the period or do not know all
@@ -105,7 +105,7 @@ def _spent(stores: Stores, first: date, last: date) -> pl.DataFrame:
 
 
 def _requests(stores: Stores, sessions: pl.DataFrame, first: date, last: date) -> pl.DataFrame:
-    """Return cost and number without one of the requests of sessions in a period, by window."""
+    """Return per window the requests' cost in a period and how many have no known cost."""
     events = stores.lake.read(
         AGENT_EVENTS,
         sessions["session_date"].unique().sort(),

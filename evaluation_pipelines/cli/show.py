@@ -60,7 +60,7 @@ _ANALYSIS_CHARACTERS = 600
 def show(
     session: Annotated[str, SESSION],
     transcript: Annotated[
-        bool, typer.Option("--transcript", help="Also every step with its texts.")
+        bool, typer.Option("--transcript", help="Also show every step with its text.")
     ] = False,
     judge: Annotated[
         bool, typer.Option("--judge", help="Only the latest judge score, in full.")
@@ -157,8 +157,8 @@ def print_session(
     Args:
         view: The session.
         hidden: Columns that are not shown.
-        is_withheld: Whether its scores are.
-        idle_minutes: After which an open session has ended.
+        is_withheld: Whether its scores are withheld.
+        idle_minutes: Idle minutes after which a session counts as ended.
     """
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
@@ -189,16 +189,14 @@ def print_session(
 
 
 def _said(line: str, name: str, value: str) -> str:
-    """Return a fact; on a line of its own name it needs none."""
+    """Return a fact with its name, unless the line has the same name."""
     return value if name == line else f"{name} {value}"
 
 
 def print_timeline(timeline: Timeline | None) -> None:
     """Print the transcript: each step with its clock, and its texts behind a bar."""
     if timeline is None:
-        print_line(
-            "\nThe session has just continued: its transcript is there after the next build."
-        )
+        print_line("\nThe session was just resumed. Its transcript appears after the next build.")
         return
     if timeline.note:
         print_line(f"\n{timeline.note}")

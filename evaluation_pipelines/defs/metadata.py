@@ -34,7 +34,7 @@ from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 
 
 def page_link(settings: Settings, table: Table, day: date) -> dict[str, dg.MetadataValue]:
-    """Return metadata that links to the page of a day; none if no URL of the service is set."""
+    """Return metadata that links to the page of a day; none if no service URL is set."""
     if settings.service_url is None:
         return {}
     return {"page": dg.MetadataValue.url(f"{settings.service_url}{_path(table, day)}")}
@@ -48,7 +48,7 @@ def _path(table: Table, day: date) -> str:
 
 
 SOURCE_ASSET_OBSERVATION = "__source_asset_observation__"
-"""Dagster's mark of an output whose events the step has logged."""
+"""Dagster's metadata key for an output whose events the step already logged."""
 
 
 def logged_outputs(
@@ -70,7 +70,7 @@ PREVIEW_ROWS = 8
 CELL_LETTERS = 18
 """The interface would break a longer text into many lines in its narrow tables."""
 _TEXT_LETTERS = 400
-"""Limit for explaining tables, which have few columns."""
+"""Limit for explanatory tables, which have few columns."""
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -99,7 +99,7 @@ def partition_metadata(
 
 
 def explaining_tables(built: BuiltPartition) -> dict[str, dg.MetadataValue]:
-    """Return the small tables that explain a partition, by name."""
+    """Return the small explanatory tables of a partition, by name."""
     return {
         name: dg.MetadataValue.md(markdown_table(frame.columns, frame.rows(), _TEXT_LETTERS))
         for name, frame in built.shown.items()
@@ -173,7 +173,7 @@ def _states(states: pl.Series) -> dg.MetadataValue:
     """Return the number of sessions in each state as bars, without empty states."""
     counts = Counter(states)
     rows = [(state, counts[state]) for state in STATES if counts[state]]
-    text = ", ".join(f"{number} {state}" for state, number in rows) or "no session"
+    text = ", ".join(f"{number} {state}" for state, number in rows) or "no sessions"
     return picture(bars_svg(rows, f"sessions, n = {len(states)}"), text)
 
 
@@ -196,7 +196,7 @@ EVERY_HOUR = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=3), fail_window=timedelta(hours=26)
 )
 """For assets built hourly and by the nightly run. Three hours without a build mean that runs fail
-or wait; a night and two hours mean that people read yesterday's data."""
+or wait; a day and two hours mean that people read yesterday's data."""
 
 
 WAS_BUILT = "every_date_was_built"
@@ -224,7 +224,7 @@ def check_specs(
 
 
 def asset_check_result(result: CheckResult) -> dg.AssetCheckResult:
-    """Return the result of one check as Dagster's."""
+    """Return the result of one check as Dagster's check result type."""
     return dg.AssetCheckResult(
         passed=result.passed,
         asset_key=result.table,

@@ -1,7 +1,7 @@
 """Sending evaluations to their receivers: in batches, tried again later, resumed after a kill.
 
 A receiver's position is stored after it has accepted a batch. After a kill in between, it gets the
-batch again with the same ids, by which it can drop repeats.
+batch again with the same ids, so that it can drop duplicates.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,10 +55,10 @@ def send_evaluations(
         stores: The stores.
         clock: Returns the time.
         at_once: Whether to try receivers whose pause is not over.
-        seconds: After so long it stops before the next date or request.
+        seconds: Seconds after which to stop, before the next date or request.
 
     Raises:
-        LockTimeoutError: Another process sends.
+        LockTimeoutError: Another process is sending.
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
@@ -102,7 +102,7 @@ class _Sending:
     clock: Callable[[], datetime]
 
     def run(self, until: float, *, at_once: bool) -> Sent:
-        """Send until nothing is left, or a time of ``monotonic``."""
+        """Send until nothing is left, or until a ``monotonic()`` deadline."""
         deliveries, outbox = Deliveries(self.stores.ledger), Outbox(self.stores.ledger)
         state = deliveries.state(self.receiver.name, self.receiver.address)
         sessions = refused = 0
@@ -137,12 +137,12 @@ class _Sending:
     def _hand_over(self, changes: Sequence[Change], after: int) -> list[Refusal]:
         """Send the changes after a position, and return the refused sessions.
 
-        A refused request is divided until it is about one session. After a partial success OTLP
-        forbids to send a request again, and its answer names no record: all its sessions count as
-        refused, and a retry sends each alone.
+        A refused request is halved down to one session. After a partial success OTLP forbids
+        resending a request, and its response names no record: all its sessions count as refused,
+        and a retry sends each alone.
 
         Raises:
-            NotDeliveredError: The receiver failed: the same is to be sent again.
+            NotDeliveredError: The receiver failed: send the same changes again later.
         """
         explained = self.stores.settings.export_texts
         waiting = {sample.key for sample in waiting_samples(self.stores, None)}

@@ -65,7 +65,7 @@ class ServiceError(HTTPException):
 
 
 def not_found(what: str, help_text: str | None = None) -> ServiceError:
-    """Return the answer for what does not exist, or belongs to another organization."""
+    """Return a 404 for something that does not exist, or belongs to another organization."""
     return ServiceError(404, "not_found", f"{what} does not exist.", help_text)
 
 
@@ -127,11 +127,11 @@ _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
     (CursorError, 400, "invalid_cursor"),
     (GroupingError, 400, "invalid_grouping"),
 )
-"""Errors whose message is for the caller, the most special first."""
+"""Errors whose message is for the caller, most specific first."""
 
 
 def add_feature_error_handlers(app: FastAPI) -> None:
-    """Answer the errors that features raise in the form of all errors."""
+    """Return feature errors in the common form."""
 
     @app.exception_handler(UserError)
     def _failed(request: Request, error: UserError) -> JSONResponse:
@@ -182,7 +182,7 @@ def _lake(error: LakeError) -> ServiceError:
         503,
         "lake_unavailable",
         "A file of the lake cannot be read.",
-        "evaluation-pipelines doctor names it, and the command that helps.",
+        "Run evaluation-pipelines doctor: it names the file and the command to run.",
     )
 
 

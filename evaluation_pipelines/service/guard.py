@@ -1,7 +1,7 @@
-"""What every request passes first and every answer last.
+"""What every request passes first and every response last.
 
-The ``Host`` and ``Origin`` of a request are checked, with and without keys, and how many its
-address sends; answers get headers that restrict browsers; each is counted and logged, without
+The ``Host`` and ``Origin`` of a request are checked, with and without keys, as is the request rate
+of its address. Responses get headers that restrict browsers. Each is counted and logged, without
 query, headers or body.
 """
 
@@ -47,7 +47,7 @@ _SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of every answer that has no others of the name, in the form in which they are sent."""
+"""Headers added to every response that does not set them, in the form in which they are sent."""
 
 _OTLP_PATHS = RECEIVER_PATHS | {"/health"}
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -64,11 +64,11 @@ class Guard:
         self._limits, self._otlp_port = limits, otlp_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on; let no error escape without an answer."""
+        """Answer a request, or pass it on; let no error escape without a response."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        # The server leaves the body of an answer to HEAD out.
+        # The server leaves the body of a response to HEAD out.
         routed = {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
         routed["client_address"] = self._address(scope)
         answer = _Answer(scope, send)
@@ -95,14 +95,14 @@ class Guard:
             return ServiceError(
                 403,
                 "unknown_host",
-                "The service is not known under the name in the Host header.",
+                "The service does not answer to the name in the Host header.",
                 "Use its IP address or localhost, or add the name to EVAL_SERVICE_HOSTS.",
             )
         if scope["query_string"] and has_key(unquote_plus(scope["query_string"].decode("latin-1"))):
             return ServiceError(
                 400,
                 "key_in_query",
-                "There is a key in the address of the request: others may log or keep addresses.",
+                "The URL contains a key, and URLs end up in logs.",
                 "Send Authorization: Bearer KEY, or log in at /login. Make another key, and revoke "
                 "this one: evaluation-pipelines keys revoke NAME.",
             )
@@ -152,7 +152,7 @@ class Guard:
         caller = scope.get("caller")
         level = logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO
         if not ACCESS_LOG.isEnabledFor(level):
-            return  # before the text is made: agents send all the time
+            return  # skip formatting: agents send all the time
         ACCESS_LOG.log(
             level,
             "%s %s %s %s %d %d bytes %.1f ms",
@@ -185,7 +185,7 @@ def _within_limits(scope: Scope, receive: Receive) -> Receive:
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer as it is sent: its status and size, and the headers of every answer."""
+    """A response as it is sent: its status and size, and the headers of every response."""
 
     scope: Scope
     forward: Send

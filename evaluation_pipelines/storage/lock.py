@@ -1,9 +1,9 @@
 """Locks for work that only one process may do at a time, on any machine.
 
-With a ledger in SQLite a lock is a file in a folder next to it, with one in PostgreSQL an advisory
-lock of a connection that does nothing else. Either is free as soon as its holder is dead: there is
-nothing to renew and no clock. The table ``holders`` says who holds what, and a commit of the block
-is refused once another holder has written there.
+With a ledger in SQLite a lock is a file in a folder next to it, with PostgreSQL it is an advisory
+lock on a dedicated connection. Both are released when the holder dies, so nothing is renewed and no
+clocks are compared. The table ``holders`` says who holds what, and a commit of the block is refused
+once another holder has written there.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ BUILD = "build "
 """Lock names; the lock for a date is ``BUILD`` plus the date."""
 
 NOTED_EVERY_S = 15.0
-"""Seconds between two notes of progress, which doctor and status show."""
+"""Seconds between two progress updates, which doctor and status show."""
 
 _HOLDER = HOLDERS.c
 _TRY_AGAIN_S = 0.2
@@ -70,7 +70,7 @@ _ADVISORY = sa.text(
     " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND database ="
     " (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-"""Advisory locks with a key of 64 bits, and the process of the server that has each."""
+"""Advisory locks with 64-bit keys, and the server process holding each."""
 
 _PLACE = f"SELECT CAST(CAST('{HOLDERS.name}' AS regclass) AS bigint)"
 
@@ -116,12 +116,12 @@ class Hold:
     def check(self, connection: sa.Connection | None = None) -> None:
         """Check that the locks are still held, and note progress.
 
-        Call it within the transaction of a commit of the block: the next holder waits for its
-        end. Call it without a connection right before a swap, a deletion or
-        another change that is no commit.
+        Call it inside the transaction about to be committed; the next holder waits for it to end.
+        Call it without a connection right before a swap, a deletion or another change that is not
+        a commit.
 
         Raises:
-            LockLostError: They are not; nothing was written.
+            LockLostError: The locks are no longer held. Nothing was written.
         """
         if connection is None:
             with writing(self.ledger.engine) as own:
@@ -129,7 +129,7 @@ class Hold:
         if not self._note(connection) or not self._is_kept(connection):
             raise LockLostError(
                 f"The lock {', '.join(self.names)} is lost: nothing was written, and another "
-                "process may be at work. The next run does what is left."
+                "process may be running. The next run finishes the work."
             )
         return None
 
@@ -140,7 +140,7 @@ class Hold:
                 self._note(connection)
 
     def _note(self, connection: sa.Connection) -> bool:
-        """Note progress; return False if another has one of the locks."""
+        """Note progress; return False if another process holds one of the locks."""
         now = shared_time(connection, datetime.now(UTC))
         is_own = _HOLDER.name.in_(self.names), _HOLDER.holder_id == self.holder_id
         update = sa.update(HOLDERS).where(*is_own).values(last_progress_at=now)
@@ -170,7 +170,7 @@ def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
     def refused(name: str) -> LockTimeoutError:
         holder = _named(ledger, name)
         return LockTimeoutError(
-            f"{holder} has kept the lock {name} for more than {timeout_s:g} s. Check "
+            f"Could not get the lock {name} within {timeout_s:g} s: {holder} holds it. Check "
             "whether it hangs, end it, and try again.",
             name,
             holder,
@@ -219,7 +219,7 @@ def _note(ledger: Ledger, names: Sequence[str], hold_id: str) -> None:
 
 
 def _erase_note(ledger: Ledger, hold_id: str) -> None:
-    """Delete the record; if a killed process left one, its free lock overrules it."""
+    """Delete the record; if a killed process left one, it is ignored, because its lock is free."""
     with suppress(LedgerError), writing(ledger.engine) as connection:
         connection.execute(sa.delete(HOLDERS).where(_HOLDER.holder_id == hold_id))
 
@@ -242,7 +242,7 @@ def _files(
     with ExitStack() as stack:
         for name, path in zip(names, paths, strict=True):
             refuse_link(path)
-            # A process that lists the holders shares it for a moment: try once more.
+            # Listing holders briefly takes a shared lock, so retry once.
             wait_s = max(_TRY_AGAIN_S, deadline - monotonic())
             lock = FileLock(path, timeout=wait_s, thread_local=False)
             try:
@@ -278,7 +278,7 @@ def _is_locked(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
-    except OSError:  # of another user: its holder has written that down
+    except OSError:  # owned by another user: the holders table names the holder
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -323,8 +323,8 @@ def _advisory_locks(
 ) -> Iterator[Callable[[sa.Connection], bool]]:
     """Take advisory locks of a connection; yield whether it still has them.
 
-    One of them is of this hold alone, so that another process of the server with the same number
-    is not taken for its own.
+    One of them is unique to this hold, so a later server process with the same PID is not mistaken
+    for ours.
     """
     with lone_connection(ledger.engine) as (run, backend):
         (place,) = run(_PLACE)
@@ -334,8 +334,8 @@ def _advisory_locks(
                 is_locked, asked = run("SELECT pg_try_advisory_lock(%s), pg_backend_pid()", key)
                 if asked != backend:
                     raise NoLockError(
-                        "Between this machine and the PostgreSQL of the ledger is a pooler of "
-                        "connections (such as pgbouncer), through which nothing can be locked. "
+                        "A connection pooler (such as pgbouncer) sits between this machine and the "
+                        "ledger's PostgreSQL. Locks do not work through it. "
                         "Name the server itself in EVAL_LEDGER_URL."
                     )
                 if is_locked:

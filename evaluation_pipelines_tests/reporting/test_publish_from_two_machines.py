@@ -24,7 +24,7 @@ def test_a_publish_that_waits_too_long_names_the_machine_that_publishes(
 ) -> None:
     with open_workplace(tmp_path, ledger_url=url, lock_timeout_seconds=1) as workplace:
         build_from(workplace, session("a"))
-        pattern = rf"process {os.getpid()} on {socket.gethostname()} has kept the lock publish"
+        pattern = rf"publish .*: process {os.getpid()} on {socket.gethostname()} holds it"
         with (
             held(workplace.ledger, PUBLISH),
             pytest.raises(AnalyticsError, match=pattern),

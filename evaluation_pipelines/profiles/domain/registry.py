@@ -61,7 +61,7 @@ class Registry:
         return cls(tuple(sorted(versions, key=lambda each: each.key)))
 
     def with_version(self, registered: Registered) -> "Registry":
-        """Return the registry with ``registered`` added, or replaced if its key is known."""
+        """Return the registry with ``registered``, replacing the version with the same key."""
         others = (version for version in self.versions if version.key != registered.key)
         return Registry.of((*others, registered))
 
@@ -101,7 +101,8 @@ class Registry:
     ) -> Registered | None:
         """Return the version to store for ``profile``; ``None`` if nothing has changed.
 
-        A shipped profile is a default: another one of its id replaces it as the next version.
+        A shipped profile is a default: any other profile with the same id replaces it as the next
+        version.
 
         Raises:
             ProfileRefusedError: A known version has other content, the version is lower than the
@@ -132,7 +133,7 @@ class Registry:
 def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin: Origin) -> int:
     """Return the version of a profile: its own, unless it replaces another one of its id.
 
-    A default and what replaces it do not share a version, whatever number their files have.
+    A default and what replaces it never share a version number, even if their files do.
     """
     newest, own = known[-1], profile.version
     same = [
@@ -141,11 +142,11 @@ def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin
         if registered.profile.content_hash == profile.content_hash
     ]
     taken = [registered for registered in known if registered.profile.version == own]
-    following = newest.profile.version + 1
-    if origin == "api" and newest.origin == "file" and newest in same and own == following - 1:
-        # The file is read again and again: what a program changes is a version of its own.
+    next_version = newest.profile.version + 1
+    if origin == "api" and newest.origin == "file" and newest in same and own == next_version - 1:
+        # The file is read again and again, so an API change gets its own version.
         is_equal = newest.profile == profile
-        return own if is_equal else following
+        return own if is_equal else next_version
     if origin == newest.origin and taken and taken[0] in same:
         return own
     is_of_default = any(
@@ -158,7 +159,7 @@ def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin
     if own > newest.profile.version:
         return own
     former = [registered for registered in same if registered.origin == origin != newest.origin]
-    return former[-1].profile.version if former and origin != "shipped" else following
+    return former[-1].profile.version if former and origin != "shipped" else next_version
 
 
 def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: datetime) -> None:
@@ -203,7 +204,7 @@ ASSIGNMENTS = pl.Schema(
 """Profiles of sessions; ``rank`` is 0 for the best match by labels, then 1 and so on."""
 
 CARD_VERSION = (*CONTENT_KEY, "profile_id", "profile_version", "fallback")
-"""What ``assign`` reads of scorecards."""
+"""Scorecard columns that ``assign`` reads."""
 
 
 def applies(profile: JudgeProfile, label: str) -> bool:
@@ -262,7 +263,7 @@ def assign(sessions: pl.DataFrame, registry: Registry, cards: pl.DataFrame) -> p
 
 
 def _carded(cards: pl.DataFrame, history: Sequence[Registered]) -> pl.DataFrame:
-    """Return the newest version by which each content has a card, ``carded``."""
+    """Return the newest version that has scored each content, ``carded``."""
     of_history = pl.col("profile_version").is_in(
         [registered.profile.version for registered in history]
     )

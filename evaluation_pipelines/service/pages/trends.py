@@ -22,10 +22,10 @@ from evaluation_pipelines.service.pages.domain.trends import (
     STEPS,
     WHOLE,
     answers_of,
-    called,
     cells,
     charts,
     dimensions,
+    display_names,
     is_shift_visible,
     merges_note,
     names_of,
@@ -44,7 +44,7 @@ _FILTERS = ("model", "agent", "label", "repository", "team", "person")
 
 @dataclass(frozen=True, slots=True)
 class _Trend:
-    """Rows of :func:`trend_rows`, and what they are of."""
+    """Rows of :func:`trend_rows`, and the query they answer."""
 
     query: ListQuery
     days: DayRange
@@ -57,13 +57,13 @@ class _Trend:
 
 @ROUTER.get("/trends")
 def trends(visit: Visitor) -> HTMLResponse:
-    """Show the charts and the table that are asked for."""
+    """Show the requested charts and table."""
     trend, every = _trend(visit), visit.rows()
     rows, names = trend.rows, names_of(trend.rows)
     is_whole = trend.step == WHOLE
     shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
     drawn = [] if is_whole else names[:MOST_CURVES]
-    names_shown, is_visible = called(rows, trend.by), is_shift_visible(rows, trend.turns)
+    names_shown, is_visible = display_names(rows, trend.by), is_shift_visible(rows, trend.turns)
 
     def url(row: Mapping[str, object]) -> str:
         return _url(visit, trend, row)
@@ -76,7 +76,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         cost=trend.cost,
         has_judge_change=_has_judge_change(visit, trend.days),
         charts=charts(rows, drawn, trend.turns, url, shown_names=names_shown),
-        called=names_shown,
+        display_names=names_shown,
         has_dashes=is_visible and bool(drawn),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
@@ -101,7 +101,7 @@ def trends(visit: Visitor) -> HTMLResponse:
 
 @ROUTER.get("/trends.csv")
 def trends_csv(visit: Visitor) -> Response:
-    """Return the rows that are asked for as CSV."""
+    """Return the requested rows as CSV."""
     trend = _trend(visit)
     return download("trends.csv", csv_text(trend.rows.select(CSV_COLUMNS)))
 
@@ -110,14 +110,14 @@ def _trend(visit: Visit) -> _Trend:
     """Return the trend that the fields of the URL ask for.
 
     Raises:
-        ServiceError: 400, a field cannot have its value.
+        ServiceError: 400, a parameter has an invalid value.
     """
     fields, query = visit.request.query_params, asked_sessions(visit)
     by, step = fields.get("by") or None, fields.get("step") or "day"
     known = dimensions(visit.hidden)
     if by not in {None, *known} or step not in STEPS:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
-        raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
+        raise ServiceError(400, "invalid_request", f"Allowed values are: {names}.")
     days = asked_days(visit, query)
     chosen = query.on(days.first, days.last).chosen(visit.rows())
     scaled, turns = on_todays_scale(visit, chosen)
@@ -129,13 +129,13 @@ def _trend(visit: Visit) -> _Trend:
 
 
 def groups(visit: Visit) -> list[str]:
-    """Return the dimensions that a visitor may see a line of each value of."""
+    """Return the dimensions by which the visitor may split the chart."""
     known = dimensions(visit.hidden)
     return [name for name in ("model", "agent", "person", "team", "repository") if name in known]
 
 
 def _has_judge_change(visit: Visit, days: DayRange) -> bool:
-    """Return True if a judge changed within some days; on the first there is nothing before."""
+    """Return True if a judge changed in a range after its first day, which has nothing before."""
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     within = changes.filter(pl.col("changed_on") > days.first, pl.col("changed_on") <= days.last)
     return not within.is_empty()

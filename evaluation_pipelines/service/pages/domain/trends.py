@@ -171,7 +171,7 @@ def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFram
     )
 
 
-def called(rows: pl.DataFrame, by: str | None) -> Mapping[str, str]:
+def display_names(rows: pl.DataFrame, by: str | None) -> Mapping[str, str]:
     """Return how the names of rows are shown, where that differs."""
     return short_names(rows["name"]) if by == "repository" else {}
 
@@ -183,7 +183,7 @@ def answers_of(
 
     Args:
         rows: Rows of :func:`with_absent`.
-        shown_names: As of :func:`called`.
+        shown_names: As of :func:`display_names`.
 
     Returns:
         Question and answer of each. Of several eras of a name the sum counts, but the mean score is
@@ -254,7 +254,7 @@ def charts(
         turns: Changes of the judge.
         url: The page that the dot of a row opens.
         measures: The measures.
-        shown_names: As of :func:`called`, for what a dot says.
+        shown_names: As of :func:`display_names`, for what a dot says.
     """
     drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
     if drawn.is_empty():

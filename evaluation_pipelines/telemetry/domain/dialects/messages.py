@@ -30,9 +30,9 @@ _RESULTS = (
     *("toolResult", "tool_result"),
 )
 _CUT = ("[{", '{"')
-"""Start of messages in JSON that cannot be read, because an SDK cut them."""
+"""Start of JSON messages that an SDK truncated, so they cannot be parsed."""
 
-_MOST_LEVELS = 8
+_MAX_DEPTH = 8
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +63,7 @@ def _leniently(document: str) -> Any:
 
 
 def parsed_object(value: Any) -> dict[str, Any]:
-    """Return the object in a JSON text. Empty without one."""
+    """Return the object in a JSON text, or an empty dict."""
     found = parsed(value)
     return found if isinstance(found, dict) else {}
 
@@ -141,7 +141,7 @@ def _is_prompt(message: Message) -> bool:
 
 
 def _messages(value: Any, level: int) -> Iterator[Message]:
-    if level > _MOST_LEVELS:
+    if level > _MAX_DEPTH:
         return
     if isinstance(value, list):
         for item in reversed(value):

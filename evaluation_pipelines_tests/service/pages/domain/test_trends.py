@@ -8,10 +8,10 @@ import polars as pl
 from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
     answers_of,
-    called,
     cells,
     charts,
     dimensions,
+    display_names,
     merges_note,
     names_of,
     trend_rows,
@@ -156,12 +156,12 @@ def test_repositories_have_their_short_names_and_their_links_the_whole_ones() ->
     address = "https://git.example/team/shop.git"
     rows = trend_rows(ROWS.with_columns(repository=pl.lit(address)), "repository", "all", [])
     assert rows["name"].to_list() == [address]
-    assert called(rows, "repository") == {address: "shop"}
-    assert answers_of(rows, called(rows, "repository"))[1] == ("Most sessions", "shop (4)")
-    assert called(rows, "model") == {}
+    assert display_names(rows, "repository") == {address: "shop"}
+    assert answers_of(rows, display_names(rows, "repository"))[1] == ("Most sessions", "shop (4)")
+    assert display_names(rows, "model") == {}
     often = pl.concat([ROWS.with_columns(repository=pl.lit(address))] * 3)
     days = trend_rows(often, "repository", "day", [])
-    (quality, *_) = charts(days, [address], [], url, shown_names=called(days, "repository"))
+    (quality, *_) = charts(days, [address], [], url, shown_names=display_names(days, "repository"))
     assert "<title>shop, 2026-06-01: " in quality[1]
     assert address not in quality[1]
 
