@@ -1,17 +1,29 @@
-"""``docs/telemetry.md``, "Adding an agent": the example is a dialect, and so are its tests."""
+"""``docs/telemetry.md``, "Adding an agent": the examples are read, and the tests of one pass."""
 
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS, SPAN_SOURCES
+from evaluation_pipelines.telemetry.domain.dialects.span_source import TOOL, SpanSource
+from evaluation_pipelines.telemetry.domain.spans import reading as spans
 from evaluation_pipelines_tests.docs import acme_tests
 from evaluation_pipelines_tests.docs.acme import ACME
 from evaluation_pipelines_tests.telemetry.domain import reading
+from evaluation_pipelines_tests.telemetry.spans.test_odd_spans import line, tool
 
 RECORDS = Path(__file__).with_name("acme.jsonl").read_bytes().splitlines(keepends=True)
 TESTS = [each for name, each in vars(acme_tests).items() if name.startswith("test_")]
+
+ACME_SPANS = SpanSource(
+    scopes=("acme.spans",),
+    kinds=("acme.kind",),
+    roles={"tool": TOOL},
+    columns={"acme.tool": ("tool_name", text)},
+    tool_classes={"look": "search"},
+)
 
 
 @pytest.fixture
@@ -49,6 +61,16 @@ def test_the_tests_of_the_example_pass() -> None:
         test()
 
 
-def test_every_part_of_a_dialect_is_explained() -> None:
-    text = str(Dialect.__doc__)
-    assert [part for part in Dialect.__dataclass_fields__ if f"  {part}: " not in text] == []
+def test_a_tool_named_by_the_own_attribute_of_a_library_has_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spans, "SPAN_SOURCES", (ACME_SPANS, *SPAN_SOURCES))
+    sent = tool(1, None, attributes={"acme.kind": "tool", "acme.tool": "look"})
+    row = reading.read_one(line(sent, scope="acme.spans"))
+    assert (row["tool_name"], row["tool_class"]) == ("look", "search")
+
+
+@pytest.mark.parametrize("base", [Dialect, SpanSource])
+def test_every_part_of_a_dialect_is_explained(base: type[Dialect | SpanSource]) -> None:
+    explained = str(base.__doc__)
+    assert [part for part in base.__dataclass_fields__ if f"  {part}: " not in explained] == []

@@ -157,8 +157,8 @@ class SpanSource:
         refine: Completes the row of a call, as in a Dialect.
         completes: Returns more attributes, read from others or from events.
         failed: Whether a call to a model failed.
-        cached: Attributes with cached tokens: without any of them their number is unknown. Empty if
-            it is 0 then.
+        cached: Attributes with cached tokens. A call without any of them has an unknown number. If
+            this is empty, a call that sends none has 0.
         includes_cached: True if input tokens include cached ones.
         tool_classes: Tool -> class.
         is_read: False if its spans only repeat the logs of the program: they are counted by name.

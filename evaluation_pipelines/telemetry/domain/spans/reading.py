@@ -331,7 +331,7 @@ def _error(view: SpanView) -> tuple[str | None, str | None]:
 def _tool(source: SpanSource, view: SpanView) -> _Values:
     """Return the values of a tool call after its duration."""
     is_denied = view.error_type == "denied"
-    name = text(view.first(_TOOL_NAMES)) or ""
+    name = text(view.first(_tool_attributes(source))) or ""
     sent = _written(text(view.first(source.parameters)))
     tool_class = "mcp" if name.startswith("mcp__") else source.tool_classes.get(name, "other")
     command = _command(sent) if tool_class == "shell" else None
@@ -352,7 +352,10 @@ def _tool(source: SpanSource, view: SpanView) -> _Values:
     )
 
 
-_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name")
+@cache
+def _tool_attributes(source: SpanSource) -> tuple[str, ...]:
+    """Return the attributes with the name of a tool."""
+    return tuple(key for key, (column, _) in source.columns.items() if column == "tool_name")
 
 
 def _exit_code(view: SpanView) -> int | None:
