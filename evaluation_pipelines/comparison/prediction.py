@@ -268,26 +268,31 @@ def _look(
 ) -> Look | None:
     """Return the look at an organization. None if nothing may change.
 
-    A look is spent when the rarer class of the primary outcome has reached a further step. Before
-    the first step there is no look but 0, which decides nothing. Without rows the last look is
-    made again.
+    A look is spent when the rarer class of the primary outcome is beyond each step that it had.
+    Before the first step there is no look but 0, which decides nothing. Without rows the last look
+    is made again.
     """
     name = sha256(f"predictions\n{organization}".encode()).hexdigest()
     reached = step_of(primary.rarer if primary.is_known else 0)
-    step = f"{primary.rule.kind} {reached}"
     column = GATE_LOOKS.c
     with writing(ledger.engine) as connection:
-        query = sa.select(column.look, column.runs).where(column.gate == name)
-        spent = {row.runs: row.look for row in connection.execute(query)}
-        before, last = sorted([0, 0, *spent.values()])[-2:]
-        if step in spent or (last and not reached):
-            return None if has_rows else Look(last, look_level(last, before))
-        if not reached:
-            return Look(0, 0.0)
-        number = max(reached, last + 1)
-        row = {"gate": name, "look": number, "runs": step, "looked_at": now}
-        connection.execute(sa.insert(GATE_LOOKS).values(row))
-        return Look(number, look_level(number, last))
+        query = sa.select(column.look, column.level, column.runs).where(column.gate == name)
+        spent = connection.execute(query.order_by(column.look)).all()
+        steps = [row.runs.rsplit(" ", 1) for row in spent]
+        furthest = max((int(step) for kind, step in steps if kind == primary.rule.kind), default=0)
+        last = Look(spent[-1].look, spent[-1].level) if spent else Look(0, 0.0)
+        if reached <= furthest:
+            return None if spent and has_rows else last
+        number = max(reached, last.number + 1)
+        level = look_level(number, last.number, sum(row.level for row in spent))
+        row = {
+            "gate": name,
+            "look": number,
+            "runs": f"{primary.rule.kind} {reached}",
+            "looked_at": now,
+        }
+        connection.execute(sa.insert(GATE_LOOKS).values(row | {"level": level}))
+        return Look(number, level)
 
 
 def prediction_rows(

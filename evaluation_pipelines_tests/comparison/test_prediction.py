@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 from evaluation_pipelines.comparison.domain.prediction import lines, notes
 from evaluation_pipelines.comparison.prediction import write_predictions
@@ -15,6 +17,8 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_OUTCOMES,
 )
+from evaluation_pipelines.storage.ledger.engine import reading, writing
+from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
 from evaluation_pipelines_tests.builders import at, session
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -112,6 +116,33 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace
     composite = again.filter(score="composite", outcome="merged")
     assert composite["auc_high"].item() == pytest.approx(3.1458 * chance, abs=1e-4)
     assert place.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
+    # 18 of the rarer class would be the second step: no look is spent on fewer units.
+    fill(place, 36)
+    assert write_predictions(place.stores, later).equals(again)
+
+
+def test_a_look_spends_a_part_of_what_looks_of_any_numbering_left(place: Workplace) -> None:
+    gate = sha256(b"predictions\ndefault").hexdigest()
+    spent = [
+        {"gate": gate, "look": look, "runs": f"merged {look}", "looked_at": NOW, "level": level}
+        for look, level in ((1, 0.02), (2, 0.01), (3, 0.01))
+    ]
+    with writing(place.ledger.engine) as connection:
+        connection.execute(sa.insert(GATE_LOOKS), spent)
+    fill(place, 72)
+
+    write_predictions(place.stores, NOW)
+
+    with reading(place.ledger.engine) as connection:
+        last = connection.execute(sa.select(GATE_LOOKS).where(GATE_LOOKS.c.look > 3)).one()
+    # 36 of the rarer class are the fourth step, at 33.75. The third was at 22.5.
+    third, fourth = (22.5 / 42.5) ** 4, (33.75 / 53.75) ** 4
+    assert last.runs == "merged 4"
+    assert last.level == pytest.approx((0.05 - 0.04) * (fourth - third) / (1 - third))
+    # Without rows it is made again at its own level.
+    erased = write_predictions(place.stores, NOW, again=True)
+    assert erased.equals(place.lake.read_whole(OUTCOME_PREDICTIONS))
+    assert set(erased["look"]) == {4}
 
 
 def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(

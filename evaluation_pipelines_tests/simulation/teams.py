@@ -134,15 +134,16 @@ def looks(nights: Nights, random: Random) -> list[list[tuple[bool, str]]]:
     night, outcomes, scores = nights.drawn(random)
     if nights.learned:
         scores[:, -1] = _learned(nights, night, outcomes[0], random)
-    seen, found = 0, list[list[tuple[bool, str]]]()
+    seen, spent, found = 0, 0.0, list[list[tuple[bool, str]]]()
     for now in range(nights.nights + nights.horizon):
         known = np.flatnonzero(night + nights.horizon <= now)
         first = outcomes[0].values[known]
         step = step_of(int(min(first.sum(), len(first) - first.sum())))
         if step <= seen:
             continue
-        found.append(_verdicts(outcomes, scores, known, look_level(step, seen)))
-        seen = step
+        level = look_level(step, seen, spent)
+        found.append(_verdicts(outcomes, scores, known, level))
+        seen, spent = step, spent + level
     return found
 
 

@@ -241,18 +241,19 @@ def step_of(rarer: int) -> int:
     return int(math.log(rarer / MIN_RARER, _GROWTH) + 1e-9) + 1 if rarer >= MIN_RARER else 0
 
 
-def look_level(look: int, before: int = 0) -> float:
-    """Return the level of a look: the share of 5% that it adds to that of the look before it.
+def look_level(look: int, before: int, spent: float) -> float:
+    """Return the level of a look: its part of what the looks until ``before`` left of 5%.
 
     By look ``k``, at ``n = 10 * 1.5 ** (k - 1)`` units of the rarer class, the share
     ``(n / (n + 20)) ** 4`` is spent: early looks find only clear predictions.
     """
-    return _spent(look) - _spent(before)
+    used = _used(before)
+    return (ALPHA - spent) * (_used(look) - used) / (1 - used)
 
 
-def _spent(look: int) -> float:
+def _used(look: int) -> float:
     units = MIN_RARER * _GROWTH ** (look - 1)
-    return ALPHA * (units / (units + 20)) ** 4 if look else 0.0
+    return float((units / (units + 20)) ** 4) if look else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,10 +149,10 @@ def test_verdicts_change_when_the_rarer_class_has_grown_by_half() -> None:
     steps = {9: 0, 10: 1, 14: 1, 15: 2, 22: 2, 23: 3, 33: 3, 34: 4, 50: 4, 51: 5, 75: 5, 76: 6}
     assert {rarer: step_of(rarer) for rarer in steps} == steps
     # By the second look, at 15 units, 0.05 * (15 / 35)⁴ is spent, by the first 0.05 / 3⁴.
-    assert look_level(1) == pytest.approx(0.05 / 81)
-    assert look_level(2) == pytest.approx(0.05 * (3 / 7) ** 4)
-    assert look_level(2, before=1) == pytest.approx(0.05 * ((3 / 7) ** 4 - 1 / 81))
-    assert look_level(60) < 0.05
+    assert look_level(1, 0, 0) == pytest.approx(0.05 / 81)
+    assert look_level(2, 0, 0) == pytest.approx(0.05 * (3 / 7) ** 4)
+    assert look_level(2, 1, 0.05 / 81) == pytest.approx(0.05 * ((3 / 7) ** 4 - 1 / 81))
+    assert look_level(60, 0, 0) < 0.05
 
 
 def test_people_needed_follow_from_the_spread_of_people() -> None:

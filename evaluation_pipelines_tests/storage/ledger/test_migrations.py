@@ -155,6 +155,28 @@ def test_read_positions_lose_what_names_a_session(empty: sa.Engine, url: str) ->
     ledger.close()
 
 
+def test_looks_at_predictions_get_the_level_they_spent(empty: sa.Engine, url: str) -> None:
+    make_baseline(empty)
+    with alembic(empty) as config:
+        command.upgrade(config, "transcript_contexts")
+    looks = [(1, "ab"), (2, "merged 2")]
+    with writing(empty) as connection:
+        for look, runs in looks:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO gate_looks (gate, look, runs, looked_at)"
+                    " VALUES ('g', :look, :runs, '2026-03-01 12:00:00')"
+                ),
+                {"look": look, "runs": runs},
+            )
+
+    ledger = open_ledger(url)
+    with reading(ledger.engine) as connection:
+        found = connection.execute(sa.text("SELECT look, level FROM gate_looks ORDER BY look"))
+        assert [tuple(row) for row in found] == [(1, None), (2, pytest.approx(0.05 / 6))]
+    ledger.close()
+
+
 def test_a_migration_that_fails_leaves_nothing_behind(url: str) -> None:
     engine = create_ledger_engine(url, 5)
     with writing(engine) as connection:

@@ -254,6 +254,7 @@ GATE_LOOKS = sa.Table(
     column("look", sa.Integer, "number of the look, from 1", primary_key=True),
     column("runs", sa.String, "SHA-256 of the runs: the same runs are the same look"),
     column("looked_at", UtcTime, "when"),
+    column("level", sa.Float, "error that a look at predictions spent", nullable=True),
 )
 
 # Experiments as they were planned.
