@@ -129,7 +129,8 @@ def _read(
     assert isinstance(first, date)  # noqa: S101 - there are commits
     since = datetime.combine(first, time(), UTC) - _EARLIER
     history = repository.with_patches(repository.history(since, now), since)
-    settled, answers, errors = _settled(commits, known), dict[str, Answers](), list[str]()
+    settled, answers = _settled(commits, known), dict[str, Answers]()
+    errors = [history.unread_patches] if history.unread_patches else []
     of_git = known.filter(source="git", kind="merged").group_by("reference")
     read_at = dict(of_git.agg(pl.col("read_at").min()).iter_rows())
     for asked in sorted(found, key=lambda each: read_at.get(each, _NEVER)):
@@ -174,15 +175,18 @@ def answers_of(
         made_at = repository.authored_at(commit_id)
         merged = history.twin(repository.patches_of(commit_id, history), made_at)
         if merged is None:
-            return {} if history.lacks_patches else {"merged": Answer(0.0)}
+            return {} if history.unread_patches else {"merged": Answer(0.0)}
     state = history.merged_with.get(merged)
     if state is None or history.is_shallow:
         return {"merged": Answer(1.0)}
     commit = history.commits[merged]
     inverse = repository.patch_of(commit_id, commit.parents[0]) if commit.parents else set()
     reverting = history.reverting(merged, next(iter(inverse), None))
-    reverted = Answer(0.0) if reverting is None else Answer(1.0, reverting.committed_at)
-    found = {"merged": Answer(1.0, state.committed_at), "reverted": reverted}
+    found = {"merged": Answer(1.0, state.committed_at)}
+    if reverting is not None:
+        found["reverted"] = Answer(1.0, reverting.committed_at)
+    elif not history.unread_patches:
+        found["reverted"] = Answer(0.0)
     due = [
         days
         for days in SURVIVAL_DAYS

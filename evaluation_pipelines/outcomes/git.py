@@ -190,15 +190,15 @@ class Repository:
 
     def with_patches(self, history: History, since: datetime) -> History:
         """Return the history with the patch ids of commits since a time."""
-        found, lacks_patches = dict[str, list[str]](), False
+        found, unread = dict[str, list[str]](), None
         command = ("log", "--no-merges", *_PATCH, _since(since), history.tip, "--")
         try:
             for patch, commit in self._patch_ids(*command):
                 if commit in history.commits:
                     found.setdefault(patch, []).append(commit)
-        except GitError:  # an object of one commit is lost
-            lacks_patches = True
-        return replace(history, patches=found, lacks_patches=lacks_patches)
+        except GitError as error:  # an object of one commit is lost
+            unread = str(error)
+        return replace(history, patches=found, unread_patches=unread)
 
     def patches_of(self, commit_id: str, history: History) -> set[str]:
         """Return the patch ids of a commit, and of each branch with it as a whole."""

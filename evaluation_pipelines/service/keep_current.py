@@ -35,6 +35,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import KEEP_CURRENT, Hold, LockTimeoutError, held
+from evaluation_pipelines.storage.queries import remove_spilled
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.otel_logs import look_at_rows
@@ -238,6 +239,7 @@ def send_on(stores: Stores, stopped: Event) -> None:
 def _end_with_parent() -> None:
     while sys.stdin.buffer.read(1):
         pass
+    remove_spilled()
     os._exit(0)  # at once: unfinished work is repeated, as after a kill
 
 

@@ -33,6 +33,7 @@ from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.limits import SECONDS_TO_STOP, Connections, is_loopback
 from evaluation_pipelines.service.live import Keeper, Live, is_for_one_person
+from evaluation_pipelines.storage.queries import remove_spilled
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import read_own_prices
 
@@ -398,6 +399,7 @@ def _end(*_: object) -> NoReturn:
     At once: a thread may still compute a page, for half a minute.
     """
     logging.shutdown()
+    remove_spilled()
     os._exit(0)
 
 

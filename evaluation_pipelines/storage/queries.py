@@ -12,11 +12,15 @@ imported, until exit; DuckDB would then report leaks.
 """
 
 import atexit
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -291,6 +295,8 @@ _USUAL_MEMORY = "350MiB"
 """Memory of a large query: it writes to disk what does not fit."""
 _MOST_MEMORY = "80%"
 
+_SPILLED = "evaluation_pipelines_spilled_"
+
 _opening = Lock()
 _shared: list[duckdb.DuckDBPyConnection] = []
 """The DuckDB that small queries share, once it is open."""
@@ -365,8 +371,30 @@ def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
 
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a private spill folder that is deleted at exit."""
-    return tempfile.TemporaryDirectory(prefix="evaluation_pipelines_")
+    """Return a private spill folder (deleted at exit), and delete what killed ones left."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_SPILLED}*"):
+        with suppress(OSError):  # of a process that lives, of another user, or gone
+            os.close(_locked(left))
+            shutil.rmtree(left)
+    folder = tempfile.TemporaryDirectory(prefix=_SPILLED, ignore_cleanup_errors=True)
+    _locked(folder.name)  # as long as this process lives
+    return folder
+
+
+def _locked(folder: Path | str) -> int:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def remove_spilled() -> None:
+    """Delete the spill folder, for ``os._exit``, which skips what is done at exit."""
+    if _spill_folder.cache_info().currsize:
+        _spill_folder().cleanup()
 
 
 @atexit.register

@@ -86,17 +86,20 @@ def test_a_squash_is_a_merge(repository: Repository, commits: int) -> None:
     assert asked(repository.path, commit)["merged"] == Answer(1.0, _day(3))
 
 
-def test_a_squash_is_unknown_where_a_patch_cannot_be_read(repository: Repository) -> None:
+def test_a_squash_and_a_revert_are_unknown_where_a_patch_cannot_be_read(
+    repository: Repository,
+) -> None:
     repository.git("checkout", "-q", "-b", "feature")
     commit = repository.commit(1, a=lines("a"))
     repository.git("checkout", "-q", "main")
-    repository.commit(2, b=lines("b"))
+    kept = repository.commit(2, b=lines("b"))
     repository.git("merge", "-q", "--squash", "feature")
     repository.git("commit", "-q", "-m", "feature (#1)", day=3)
     repository.commit(4, c=lines("lost"))
     lost = repository.git("rev-parse", "HEAD:c")
     (repository.path / ".git/objects" / lost[:2] / lost[2:]).unlink()
     assert values(repository.path, commit) == {}
+    assert "reverted" not in asked(repository.path, kept)
 
 
 def test_a_commit_picked_from_the_default_branch_was_merged_by_someone_else(

@@ -159,6 +159,8 @@ def test_a_parameter_that_a_route_does_not_have_is_refused(
     answer = client.get("/api/v1/alerts?colour=red&limit=1").json()["error"]
     assert "colour" in answer["message"]
     assert answer["help"] == "Known: cursor, limit."
+    refused = answered.client("wrong", "10.0.2.0").get("/api/v1/alerts?colour=red")
+    assert (refused.status_code, code_of(refused)) == (401, "no_key")
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

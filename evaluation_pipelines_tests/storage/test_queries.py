@@ -1,5 +1,8 @@
 """Queries over files and frames, and what is said when something does not fit."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -254,6 +257,37 @@ def test_what_is_spilled_is_for_nobody_elses_eyes() -> None:
         folder = Path(setting(opened, "temp_directory"))
 
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_spill_folders_of_killed_processes_are_removed_and_those_of_others_stay(
+    tmp_path: Path,
+) -> None:
+    def opened(end: str) -> subprocess.Popen[bytes]:
+        code = (
+            "import os, sys; from evaluation_pipelines.storage.queries import *\n"
+            f"with duckdb_connection(small=True): print(flush=True); {end}"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"\n"
+        return process
+
+    opened("os._exit(9)").communicate(timeout=30)
+    (killed,) = tmp_path.iterdir()
+    service = opened(
+        "sys.stdin.read(); from evaluation_pipelines.service import serve; serve._end()"
+    )
+    (living,) = tmp_path.iterdir()
+    assert living != killed
+    opened("pass").communicate(timeout=30)
+    assert list(tmp_path.iterdir()) == [living]
+    service.communicate(timeout=30)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_connections_in_threads_do_not_see_each_others_tables() -> None:

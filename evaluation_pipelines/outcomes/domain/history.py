@@ -45,7 +45,7 @@ class History:
         is_shallow: The clone lacks older history.
         known_until: The branch is known up to this time.
         patches: Patch id -> commits of the branch with it, where patches were compared.
-        lacks_patches: Some of these patches could not be read.
+        unread_patches: Why some of these patches could not be read.
     """
 
     commits: Mapping[str, Commit]
@@ -53,7 +53,7 @@ class History:
     is_shallow: bool
     known_until: datetime
     patches: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    lacks_patches: bool = False
+    unread_patches: str | None = None
 
     @cached_property
     def mainline(self) -> Sequence[Commit]:

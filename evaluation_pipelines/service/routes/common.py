@@ -22,7 +22,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
-from evaluation_pipelines.service.caller import caller_with, organization_of, waiting_for
+from evaluation_pipelines.service.caller import caller_with, identify, organization_of, waiting_for
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.sessions.find import SessionName
@@ -138,7 +138,11 @@ Waiting = Annotated[frozenset[SessionKey], Depends(waiting)]
 
 
 def known_parameters(connection: HTTPConnection) -> None:
-    """A dependency of routes: refuse parameters of the query that the route would ignore."""
+    """A dependency of routes: refuse parameters of the query that the route would ignore.
+
+    Without an accepted key a caller learns nothing of them.
+    """
+    identify(connection)
     known = sorted(_query_names(connection.scope["route"].dependant))
     if unknown := sorted(connection.query_params.keys() - set(known)):
         listed = f"Known: {', '.join(known)}." if known else "This route has none."

@@ -26,6 +26,8 @@ _WORDS = re.compile(r"""[\s"'\\,<>()\[\]{}|=]+""")
 _OF_PEOPLE = ("user_email", "user_id", "account_id", "host_user")
 _SESSION = ("organization_id", "session_id")
 _WORDS_KEPT = 2**18
+_LONGEST_KEPT = 200
+"""Characters of a word that is kept: longer ones, such as encoded files, hardly come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Forgotten:
                 self._words.clear()
             is_session = self.hash_of("session_id", word) in self.hashes
             known = is_session or self.has_id(word) or self.has_organization(word)
-            self._words[word] = known  # most words come again
+            if len(word) <= _LONGEST_KEPT:
+                self._words[word] = known  # most words come again
         return known
 
     def is_named_in(self, text: str) -> bool:
