@@ -16,7 +16,7 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
 
-TRACKED_DAYS = 90
+_TRACKED = timedelta(days=90)
 """Age of sessions whose commits are asked about."""
 
 SURVIVAL_DAYS = (1, 7, 30)
@@ -69,6 +69,11 @@ class GitReport:
     dates: list[date] = field(default_factory=list)
 
 
+def first_tracked(now: datetime) -> date:
+    """Return the first date of sessions whose commits are asked about."""
+    return now.date() - _TRACKED
+
+
 def read_git(stores: Stores, now: datetime) -> GitReport:
     """Ask all repositories about the commits of sessions, and write their outcomes.
 
@@ -83,7 +88,7 @@ def read_git(stores: Stores, now: datetime) -> GitReport:
         LakeError: A table cannot be read or written.
         LedgerError: The ledger cannot be used.
     """
-    report, first = GitReport(), now.date() - timedelta(days=TRACKED_DAYS)
+    report, first = GitReport(), first_tracked(now)
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day >= first]
     known = stores.lake.read(SESSION_OUTCOMES, days)
     sessions = stores.lake.read(AGENT_SESSIONS, days, _SESSION)

@@ -27,7 +27,8 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     """Return SESSION_KEY and COLUMNS of the sessions with outcomes.
 
     One of several commits is enough for ``merged`` and ``reverted``. ``survival_7d`` is the mean by
-    lines. If sources contradict about one reference, it is left out. ``outcome`` is all in words.
+    lines. If sources contradict about one reference, it is left out. ``outcome`` is all in words,
+    such as "1 of 3 reverted".
 
     Args:
         outcomes: Rows of ``session_outcomes``.
@@ -39,6 +40,15 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     def of(kind: str, what: pl.Expr) -> pl.Expr:
         return what.filter(pl.col("kind") == kind)
 
+    def counted(kind: str) -> pl.Expr:
+        """Return the kind, with numbers if it happened to some of several commits."""
+        commits = pl.col("reference").filter
+        some = commits(pl.col("kind") == kind, value == 1).n_unique()
+        every = commits(pl.col("kind") == kind, value.is_not_null()).n_unique()
+        in_part = pl.format("{} of {} " + kind, some, every)
+        word = pl.when(some < every).then(in_part).otherwise(pl.lit(kind))
+        return pl.when(some > 0).then(word)
+
     survival = of("survival_7d", value * lines).sum()
     survived_of = of("survival_7d", lines * value.is_not_null()).sum()
     return (
@@ -49,6 +59,8 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
             of("merged", value).max().cast(pl.Boolean).alias("merged"),
             of("reverted", value).max().cast(pl.Boolean).alias("reverted"),
             pl.when(survived_of > 0).then(survival / survived_of).alias("survival_7d"),
+            counted("reverted").alias("_reverted"),
+            counted("merged").alias("_merged"),
             of(_TESTS, tests.otherwise(pl.lit("none"))).first().alias(_TESTS),
         )
         .with_columns(_IN_WORDS.alias("outcome"))
@@ -56,15 +68,11 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_HAPPENED = (
-    pl.when("reverted")
-    .then(pl.lit("reverted"))
-    .when("merged")
-    .then(pl.lit("merged"))
-    .when(~pl.col("merged"))
-    .then(pl.lit("not merged"))
-    .when("committed")
-    .then(pl.lit("committed"))
+_HAPPENED = pl.coalesce(
+    "_reverted",
+    "_merged",
+    pl.when(~pl.col("merged")).then(pl.lit("not merged")),
+    pl.when("committed").then(pl.lit("committed")),
 )
 _ALIVE = pl.format("{}% alive", (100 * pl.col("survival_7d")).round().cast(pl.Int64))
 _IN_WORDS = pl.concat_str(

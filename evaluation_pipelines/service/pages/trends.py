@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_scale
+from evaluation_pipelines.outcomes.from_git import first_tracked
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
@@ -81,7 +82,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
         turns=[turn_sentence(turn, is_visible=is_visible) for turn in trend.turns],
-        merges=merges_note(rows, visit.installation.clock().date()),
+        merges=merges_note(rows, first_tracked(visit.installation.clock())),
         lines=[(row, cells(row), url(row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,

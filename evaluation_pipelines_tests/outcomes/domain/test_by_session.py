@@ -20,7 +20,20 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
         ([_row("commit", 1)], {"committed": True, "outcome": "committed"}),
         (
             [_row("merged", 0), _row("merged", 1, reference="c2")],
-            {"merged": True, "outcome": "merged"},
+            {"merged": True, "outcome": "1 of 2 merged"},
+        ),
+        (
+            [
+                *(
+                    _row(kind, 1, source=source)
+                    for kind in ("merged", "reverted")
+                    for source in "ab"
+                ),
+                *(_row("merged", 1, reference=name) for name in ("c2", "c3")),
+                *(_row("reverted", 0, reference=name) for name in ("c2", "c3")),
+                *(_row(kind, None, reference="c4") for kind in ("merged", "reverted")),
+            ],
+            {"merged": True, "reverted": True, "outcome": "1 of 3 reverted"},
         ),
         (
             [_row("merged", 0), _row("merged", 0, reference="c2")],

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.outcomes import RULES
 from evaluation_pipelines.formatting import (
     known_usd,
     of_known,
@@ -140,13 +139,15 @@ def trend_rows(
     )
 
 
-def merges_note(rows: pl.DataFrame, today: date) -> str | None:
-    """Return up to which day merges are final, if rows of :func:`trend_rows` have later ones."""
-    final = today - RULES["merged"].horizon
-    later = rows.filter(pl.col("last_day") > final, pl.col("sessions") > 0)
-    if later.is_empty() or not rows["known_merged"].sum():
+def merges_note(rows: pl.DataFrame, first: date) -> str | None:
+    """Return that merges are not final, if rows of :func:`trend_rows` have days since the first.
+
+    ``first`` is the first day whose commits are still asked about.
+    """
+    open_rows = rows.filter(pl.col("last_day") >= first, pl.col("sessions") > 0)
+    if open_rows.is_empty() or not rows["known_merged"].sum():
         return None
-    return f"Merged sessions are final until {final}. Later ones may still be merged."
+    return f"Sessions since {first} may still be merged: their share is not final."
 
 
 def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -73,14 +73,14 @@ def test_a_period_has_means_of_what_is_known() -> None:
     }
 
 
-def test_merges_of_the_last_fourteen_days_are_not_final() -> None:
+def test_merges_are_not_final_while_commits_are_asked_about() -> None:
     rows = trend_rows(ROWS, None, "day", [])
-    # The last day is 8 June, known after 22 June.
-    assert merges_note(rows, date(2026, 6, 21)) == (
-        "Merged sessions are final until 2026-06-07. Later ones may still be merged."
+    # The last day is 8 June.
+    assert merges_note(rows, date(2026, 6, 8)) == (
+        "Sessions since 2026-06-08 may still be merged: their share is not final."
     )
-    assert merges_note(rows, date(2026, 6, 22)) is None
-    assert merges_note(rows.with_columns(known_merged=0), date(2026, 6, 21)) is None
+    assert merges_note(rows, date(2026, 6, 9)) is None
+    assert merges_note(rows.with_columns(known_merged=0), date(2026, 6, 8)) is None
 
 
 def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() -> None:
