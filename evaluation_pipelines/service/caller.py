@@ -88,15 +88,12 @@ def unrestricted_caller(role: Role) -> Callable[[HTTPConnection], Caller]:
 
 
 def identify(connection: HTTPConnection) -> Caller:
-    """Return who sends a request, found once; name and role also go to the access log.
+    """Return who sends a request; name and role also go to the access log.
 
     Raises:
         ServiceError: 401, no accepted key; 403, no group that may anything; 429, too many requests.
         LedgerError: the keys cannot be read.
     """
-    if "caller" in connection.scope:
-        known: Caller = connection.scope["caller"]
-        return known
     installation = installation_of(connection)
     caller = _caller(connection, installation)
     if is_trusted(peer_of(connection), installation.settings.trusted_proxies):

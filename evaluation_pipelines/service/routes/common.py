@@ -142,9 +142,9 @@ def known_parameters(connection: HTTPConnection) -> None:
 
     Without an accepted key a caller learns nothing of them.
     """
-    identify(connection)
     known = sorted(_query_names(connection.scope["route"].dependant))
     if unknown := sorted(connection.query_params.keys() - set(known)):
+        identify(connection)
         listed = f"Known: {', '.join(known)}." if known else "This route has none."
         raise ServiceError(
             400, "unknown_parameter", f"No parameter is named {', '.join(unknown)}.", listed
