@@ -17,7 +17,7 @@ from evaluation_pipelines.attention.domain.digest import (
     summary,
 )
 from evaluation_pipelines.attention.domain.items import attention, needing
-from evaluation_pipelines.attention.gather import examine, gather
+from evaluation_pipelines.attention.gather import WholeView, examine, gather, rising_agents
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.answers import overview
 from evaluation_pipelines.comparison.domain.before_after import FEWEST_RUNS, Days
@@ -74,7 +74,12 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
     watched = {alert.model for alert in alerts}
     # The watch has a longer history of these models: a second figure for one drop says less.
     better, worse = beyond_chance(e for e in found if e.by != "model" or e.name not in watched)
-    worse = [*(f"model {alert.said}" for alert in alerts), *worse]
+    rising = [
+        f"agent {item.seen} (organization {owner})"
+        for (owner, _), items in rising_agents(WholeView(stores), ended).items()
+        for item in items
+    ]
+    worse = [*(f"model {alert.said}" for alert in alerts), *rising, *worse]
     losses = most_lost(_lost(stores, first, last))
     said = summary(now, before, length)
     examined = examine(stores, time_now, asks=False)

@@ -66,7 +66,8 @@ class Digest:
         summary: Sessions, mean score and cost, next to those of the days before.
         attention: What needs attention now.
         better: Changes for the better beyond chance, the largest first.
-        worse: Models that the watch reports, and changes for the worse, the largest first.
+        worse: Models that the watch reports, agents whose failed calls or costs rose, and changes
+            for the worse, the largest first.
         verdicts: Verdicts of the comparison that changed.
         losses: Tools whose calls were lost most.
         left_out: What the figures do not count.

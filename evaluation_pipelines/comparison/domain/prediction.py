@@ -348,10 +348,21 @@ def _words(row: dict[str, Any]) -> str:
         return "agreement with the transcript"
     if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
         return str(row["verdict"])
-    if row["people_needed"] is None:
+    if row["verdict"] == INDICATION and row["people_needed"] is not None:  # enough, but no look
+        return f"{INDICATION}: {facts}, but too few of the primary outcome"
+    if row["people_needed"] is None or row["people_needed"] <= row["people"]:
         return f"{row['verdict']}: {facts}"
     settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"
     return f"{row['verdict']}: {facts}, {settle}"
+
+
+def _look_words(look: int) -> str:
+    if look:
+        return f"Look {look}: verdicts change when the rarer outcome has grown by half."
+    return (
+        "No verdicts yet: the primary outcome (EVAL_PRIMARY_OUTCOME) needs "
+        f"{MIN_RARER} units of its rarer class, with known people."
+    )
 
 
 def notes(rows: pl.DataFrame) -> list[str]:
@@ -376,7 +387,6 @@ def notes(rows: pl.DataFrame) -> list[str]:
         ),
         (
             "AUC: of two sessions of a person, how often the better outcome has the higher score, "
-            "50 is a coin. Intervals are corrected for all verdicts. "
-            f"Look {row['look']}: verdicts change when the rarer outcome has grown by half."
+            "50 is a coin. Intervals are corrected for all verdicts. " + _look_words(row["look"])
         ),
     ]

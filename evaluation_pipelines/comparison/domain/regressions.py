@@ -307,7 +307,8 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     """Return since when a model is lower, and by how much; ``row`` is in state "alert"."""
     down = -row["change"]
     ends = f"{points(-row['change_high'])} to {points(-row['change_low'])}"
-    said = [f"Down {points(down)} points since {row['window_since']:%Y-%m-%d} ({ends})."]
+    since = f"{row['window_since']:%Y-%m-%d}"
+    said = [f"Down {points(down)} points since {since} (95% interval: {ends})."]
     before = f"in the {row['before_days']} days before"
     if row["channel"] == FAILURES:
         said.append(

@@ -189,13 +189,15 @@ def _section(found: Finding, answers: tuple[Answer, ...], links: PageLinks | Non
 def _alert(
     alert: GotWorse, comparison: Comparison, link: Callable[[Mapping[str, Any]], str] | None
 ) -> Alert:
-    """Return an alert; without ``link`` the names of its sessions end with their keys."""
+    """Return an alert with its sessions, the lowest automatic score first.
+
+    Without ``link`` their names end with their keys.
+    """
     runs = comparison.runs.filter(pl.col("session_key").is_in(alert.sessions))
-    rows = {row["session_key"]: row for row in runs.iter_rows(named=True)}
     shown = []
-    for row in (rows[key] for key in alert.sessions if key in rows):
+    for row in runs.sort("score", "session_key").iter_rows(named=True):
         when = f"{row['started_at']:%Y-%m-%d %H:%M}"
-        name = f"{points(row['score'])}, {row['agent_id'] or 'session'}, {when}"
+        name = f"automatic score {points(row['score'])}, {row['agent_id'] or 'session'}, {when}"
         shown.append((name, link(row)) if link else (f"{name}: {row['session_key']}", ""))
     return Alert(alert, tuple(shown))
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.prediction import (
@@ -11,11 +12,13 @@ from evaluation_pipelines.comparison.domain.prediction import (
     INDICATION,
     NOT_DECIDED,
     NOTHING,
+    OTHER,
     PREDICTS,
     WRONG_WAY,
     Prediction,
     Units,
     difference,
+    lines,
     look_level,
     predictions,
     step_of,
@@ -127,6 +130,27 @@ def test_words(found: Prediction, word: str) -> None:
 
     assert verdict.word == word
     assert (verdict.interval.low is None) is (word == NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "needed", "words"),
+    [
+        (NOT_DECIDED, 21, ", about 21 people would settle an AUC of 70"),
+        (NOT_DECIDED, 5, ""),  # there are more
+        (INDICATION, None, ""),
+        (INDICATION, 5, ", but too few of the primary outcome"),
+    ],
+)
+def test_a_verdict_that_is_missing_has_its_reason(
+    verdict: str, needed: int | None, words: str
+) -> None:
+    figures = {"people": 9, "rarer": 83, "verdict": verdict, "people_needed": needed}
+    unknown = dict.fromkeys(("auc", "auc_low", "auc_high", "gain", "gain_low", "gain_high"))
+    row = {"score": "judge", "outcome": "commit", "family": OTHER, **unknown, **figures}
+
+    (line,) = lines(pl.DataFrame([row]))
+
+    assert line[4] == f"{verdict}: 9 people, 83 of the rarer class{words}"
 
 
 def test_two_families_share_the_level_of_a_look() -> None:

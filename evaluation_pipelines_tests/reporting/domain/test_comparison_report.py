@@ -366,7 +366,7 @@ def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> 
     links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
     (shown,) = report(found, links).alerts
     assert [url for _, url in shown.sessions] == [f"/sessions/{key}" for key in alert.sessions]
-    said = r"[\d.]+, \S+, 2026-11-\d\d \d\d:\d\d"
+    said = r"automatic score [\d.]+, \S+, 2026-11-\d\d \d\d:\d\d"
     assert re.fullmatch(said, shown.sessions[0][0])
     alone = report(found).alerts[0].sessions
     assert [name.rpartition(": ")[2] for name, _ in alone] == list(alert.sessions)

@@ -3,16 +3,17 @@
 import re
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.attention.digest import make_digest
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
 from evaluation_pipelines_tests.service.pages.tables import rows_of, tables_of
-from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
@@ -114,6 +115,8 @@ def test_an_agent_whose_calls_fail_more_is_getting_worse_on_every_page(
         assert row["Trend"].startswith("getting worse")
         assert "No matching agents" in client.get("/agents?trend=getting+better").text
         assert client.get("/agents?trend=worse").status_code == 400
+    week = make_digest(workplace.stores, date(2026, 11, 24), date(2026, 11, 30), NOW)
+    assert f"agent claude-code: {said} (organization default)" in week.worse
 
 
 def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(
