@@ -253,6 +253,15 @@ def test_the_outermost_span_with_an_id_names_the_session(
     assert trace_sessions(linked)["session_id"].to_list() == [f"trace:{9:032x}"]
 
 
+@pytest.mark.parametrize(("parent", "rank"), [(None, 0), (9, 1)])
+def test_a_root_names_the_session_before_spans_that_came_earlier(
+    parent: int | None, rank: int
+) -> None:
+    """Of parts of a trace that are read one after the other, the smaller rank counts."""
+    rows = read([line(call(1, parent, attributes={"session.id": "s"}))]).events
+    assert trace_sessions(rows)["rank"].to_list() == [rank]
+
+
 def test_the_session_of_a_resource_counts_less_than_that_of_a_span() -> None:
     """It is a window or a process, which any number of conversations share."""
     sent = json.loads(line(call(1, None), call(101, None, attributes=SESSION)))
