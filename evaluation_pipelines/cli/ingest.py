@@ -24,6 +24,7 @@ from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.prices import read_own_prices
@@ -56,6 +57,8 @@ def ingest(
     was read, and ``busy`` of the JSON, else null, says who holds it.
     """
     date_range = parse_dates(dates)
+    if local and again:
+        raise typer.BadParameter("--local reads new lines of transcripts: use it without --again")
     if date_range is not None and not again:
         raise typer.BadParameter("--date goes with --again")
     with open_stores(load_settings()) as stores:
@@ -163,7 +166,11 @@ def _print_transcripts(transcripts: TranscriptReport | None) -> None:
     """Print the new lines of transcripts, and their unknown kinds."""
     if transcripts is not None:
         lines = pluralize(transcripts.lines, "new line")
-        print_line(f"transcripts: {lines} of {pluralize(transcripts.files, 'file')}")
+        files = pluralize(transcripts.files, "transcript")
+        print_line(f"transcripts: {lines} of {files} became lines of the landing folder")
+        if not transcripts.found:
+            agents = ", ".join(program.source_cli for program in PROGRAMS)
+            print_line(f"  no transcript of a session found on this machine. Supported: {agents}")
         for (program, kind), number in transcripts.unknown.most_common():
             print_line(f"  {pluralize(number, 'line')} of unknown kind: {program} {one_line(kind)}")
 

@@ -48,12 +48,14 @@ class TranscriptReport:
     """Result of a reading of transcripts.
 
     Attributes:
+        found: Transcripts on this machine.
         files: Transcripts with new lines.
         lines: Their new lines.
         unknown: Program and kind of lines that no reader knows -> their number.
         skipped: Unread transcripts, each with its reason.
     """
 
+    found: int = 0
     files: int = 0
     lines: int = 0
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -84,6 +86,7 @@ class TranscriptIngest:
         if root is None:
             raise OSError("transcripts become landing files: EVAL_LANDING_DIR must be a folder")
         files, skipped = find_transcripts()
+        self.report.found = len(files)
         self.report.skipped += skipped
         known = TranscriptReads(self.stores.ledger).known(
             [_hash(transcript_file) for transcript_file in files]

@@ -151,6 +151,8 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     none = program("score", "--local")
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("error: no transcript of a session found on this machine.")
+    assert "Supported: claude_code, " in program("ingest", "--local").out
+    shutil.rmtree(program.folder / "data", ignore_errors=True)
     shutil.copytree(TRANSCRIPTS / "claude_code" / "2.1.150", home / ".claude")
     latest = "21f14f16-79e3-48d4-aa6f-d5ae28708feb"
     files = sorted(home.rglob("*.jsonl"), key=lambda each: latest in str(each))
@@ -181,3 +183,5 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     assert list(program.folder.iterdir()) == [home]
     ingested = program("ingest", "--local")
     assert ingested.out.splitlines()[-1] == "next: evaluation-pipelines build"
+    assert "Supported:" not in ingested.out
+    assert program("ingest", "--local", "--again").code == 2

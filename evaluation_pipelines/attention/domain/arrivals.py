@@ -30,7 +30,7 @@ _RARE_OF_SESSIONS = 0.5
 
 _ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 
-_TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true"
+_TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true, for lines read after that"
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS, _PARAMETERS = (
     {
@@ -60,6 +60,10 @@ class Gap:
     figures: str
     switch: str
     lack: str = "not sent"
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.what} {self.lack} (affects {self.figures})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ _OF_SESSIONS = (
         "people, confidence of comparisons",
         pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
         {},
-        f"enduser.id or user.email in {_ATTRIBUTES}, or an entry for the account id",
+        f"enduser.id or user.email in {_ATTRIBUTES}, or the account id in the file of identities",
     ),
     _Rule(
         "repository",
@@ -177,9 +181,11 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> 
         counts, sessions_of = (
             frame.filter(source_cli=program) for frame in (of_events, of_sessions)
         )
+        is_local = int(counts[_TRANSCRIPTS].sum()) == int(counts[_ROWS].sum())
+        rules = () if is_local else _OF_SESSIONS  # transcripts have no attributes to set
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
-            *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
+            *_gaps(rules, program, sessions_of, _RARE_OF_SESSIONS),
             *_without_session(sessions.filter(source_cli=program), scopes),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()

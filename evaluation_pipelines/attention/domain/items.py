@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.attention.domain.arrivals import DAYS, Arrival, CostCheck
+from evaluation_pipelines.attention.domain.arrivals import DAYS, Arrival, CostCheck, Gap
 from evaluation_pipelines.attention.domain.item import (
     BEFORE_DAYS,
     BUILD,
@@ -243,16 +243,11 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
             seen += age(arrival.last_event, facts.now) or "now"
             seen += _off_list_price(examined.costs.get(arrival.program, CostCheck()))
             yield Item("arriving", "telemetry", State.OK, seen)
-    if gaps := [(program.program, gap) for program in examined.arrivals for gap in program.gaps]:
-        parts = [
-            Part(
-                f"{name}, {gap.what}", f"{gap.lack} (affects {gap.figures}). To send: {gap.switch}"
-            )
-            for name, gap in gaps
-        ]
-        programs = listed(sorted({name for name, _ in gaps}))
+    if lacking := [arrival for arrival in examined.arrivals if arrival.gaps]:
+        parts = [Part(arrival.program, _lacks(arrival.gaps)) for arrival in lacking]
+        programs = listed([arrival.program for arrival in lacking])
         seen = f"Telemetry from {programs} lacks data that scores use"
-        remedy = "Turn on the settings under Details."
+        remedy = "Turn on the settings named with each agent."
         yield Item("gaps", "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
     for day, rows in examined.late_rows.items():
         late = pluralize(rows, "row")
@@ -263,6 +258,14 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
             "once), then set an overlap that suffices."
         )
         yield Item("late", "telemetry", State.WARNING, seen, advice)
+
+
+def _lacks(gaps: Sequence[Gap]) -> str:
+    """Return gaps in words, and once for all that a setting fills, the setting."""
+    switches: dict[str, list[str]] = {}
+    for gap in gaps:
+        switches.setdefault(gap.switch, []).append(f"{gap}")
+    return ". ".join(f"{', '.join(of)}. To send: {switch}" for switch, of in switches.items())
 
 
 def _off_list_price(costs: CostCheck) -> str:

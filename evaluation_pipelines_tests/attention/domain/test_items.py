@@ -248,7 +248,7 @@ def test_an_installation_that_is_well() -> None:
         (
             examined(arrival(1, Gap("cost", "points per dollar", "a price"))),
             *("warning", "Telemetry from codex lacks data that scores use"),
-            "codex, cost: not sent (affects points per dollar). To send: a price",
+            "codex: cost not sent (affects points per dollar). To send: a price",
         ),
     ],
 )
