@@ -288,7 +288,8 @@ class TelemetrySettings(SettingsSection):
     )
     transcript_texts: bool = Field(
         default=False,
-        description="store prompts, replies, parameters, results and folders of transcripts, too",
+        description="store prompts, replies, parameters, results and folders of transcripts, too: "
+        "of lines read after it is set",
     )
     keep_unknown_events: bool = Field(
         default=False,
