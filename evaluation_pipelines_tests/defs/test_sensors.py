@@ -214,7 +214,7 @@ def test_an_ingest_that_waited_in_vain_fails_and_is_requested_again(
     with held(location.workplace.ledger, INGEST):
         result = location.run_requested(SENSOR)
     assert not result.success
-    assert failure_of(result).startswith("nothing was read: process ")
+    assert failure_of(result).startswith("nothing was read: Could not get the lock ingest")
     assert location.run_requested(SENSOR).success
     assert location.workplace.landed().height == 4
 
