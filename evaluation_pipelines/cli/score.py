@@ -142,7 +142,8 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
     print_error(f"transcript: {one_line(found.files[0][0])}")
     if found.others:
         ids = one_line(", ".join(found.others[:_MAX_OTHERS]))
-        print_error(f"the latest session: use --local --session ID for another one, such as {ids}")
+        which = "session with a call of a tool" if found.has_tools else "session"
+        print_error(f"the latest {which}: use --local --session ID for another one, such as {ids}")
     files = [(name, cast(BinaryIO, BytesIO(content))) for name, content in found.files]
     return score_files(files, settings)
 

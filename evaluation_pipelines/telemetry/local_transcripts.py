@@ -339,11 +339,17 @@ class LocalSession:
     files: list[tuple[str, bytes]]
     others: list[str]
 
+    @property
+    def has_tools(self) -> bool:
+        """True if it has a call of a tool: without one most scores are unknown."""
+        return any(b"transcript.tool_result" in content for _, content in self.files)
+
 
 def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSession | None:
     """Return the session whose transcript was written last, with its sub-agents.
 
-    Sessions without an answer, or whose id has another start, are passed over. None without one.
+    Sessions without an answer, or whose id has another start, are passed over, and those without a
+    call of a tool if another one has some. None without a session.
     """
     files, _ = find_transcripts()
     latest = sorted(files, key=lambda file: file.modified_at_ns, reverse=True)
@@ -352,11 +358,15 @@ def local_session(settings: TelemetrySettings, id_start: str = "") -> LocalSessi
         found = file.head().session_id
         if found is not None and found.startswith(id_start):
             groups.setdefault(found, file.group)
+    latest_answered = None
     for name, group in groups.items():
         contents = _session(name, [file for file in files if file.group == group], settings)
         if contents:
-            return LocalSession(contents, [other for other in groups if other != name])
-    return None
+            session = LocalSession(contents, [other for other in groups if other != name])
+            if id_start or session.has_tools:
+                return session
+            latest_answered = latest_answered or session
+    return latest_answered
 
 
 def _session(
