@@ -174,8 +174,8 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     # A later session in which no tool was called has no score of its own.
     (own,) = (path for path in files if path.stem == latest)
     talk = own.with_stem("5d0c1c3e-79e3-48d4-aa6f-d5ae28708feb")
-    kept = [row for row in own.read_text().splitlines(keepends=True) if "tool_" not in row]
-    talk.write_text("".join(kept).replace(latest, talk.stem))
+    kept = [row for row in own.read_text().splitlines(keepends=True) if '"type":"tool_' not in row]
+    talk.write_text("".join(kept).replace(latest, talk.stem).replace('uuid":"', 'uuid":"0'))
     assert f"transcript: {own}" in program("score", "--local").err
     talk.unlink()
     fork = "7aadf2ba-ea34-4cef-876c-0f4ca5fdc613"
