@@ -5,10 +5,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.erasure.expire import Expire
+from evaluation_pipelines.erasure.expire import Expire, without_texts
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import request_score
@@ -129,3 +130,10 @@ def test_what_a_judge_wrote_while_the_texts_expired_goes_with_the_next_expiry(
         scores = stores.lake.read(JUDGE_SCORES, [JUNE_1])
         assert scores["score_analysis"].null_count() == scores.height
         assert Expire(stores, clock=lambda: NOW).run().dates == {}
+
+
+def test_every_text_of_a_judge_expires() -> None:
+    texts = ("score_analysis", "missing_tools_analysis", "failed_reply")
+    row = {**dict.fromkeys(JUDGE_SCORES.schema), **dict.fromkeys(texts, "said")}
+    rows = pl.DataFrame([row], schema=JUDGE_SCORES.schema, orient="row")
+    assert without_texts(rows, JUDGE_SCORES).select(texts).rows() == [(None, None, None)]

@@ -225,3 +225,16 @@ def test_hooks_and_attributes_of_a_repository_run_nothing(repository: Repository
 def test_no_command_takes_longer_than_allowed(repository: Repository) -> None:
     with pytest.raises(GitError, match="took too long"):
         Opened(repository.path, 0)
+
+
+def test_a_shallow_clone_does_not_say_not_merged(repository: Repository, tmp_path: Path) -> None:
+    """The merge lies behind the boundary of the clone."""
+    repository.commit(1, a=lines("a"))
+    repository.git("checkout", "-q", "-b", "feature")
+    commit = repository.commit(1, b=lines("b"))
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "--no-ff", "-m", "merge", "feature", day=2)
+    repository.commit(3, c=lines("c"))
+    source, clone = f"file://{repository.path}", tmp_path / "clone"
+    repository.git("clone", "-q", "--depth", "1", "--no-single-branch", source, str(clone))
+    assert values(clone, commit) == {}

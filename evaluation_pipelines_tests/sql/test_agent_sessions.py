@@ -300,3 +300,10 @@ def test_the_card_that_counts_is_of_the_newest_version_of_its_content() -> None:
     )
 
     assert found == [("p", 70.0, True), ("q", 5.0, False)]
+
+
+def test_the_cost_of_a_skill_is_unknown_if_one_request_does_not_say() -> None:
+    rows = [api_request(0, skill="plan", cost_usd=0.5), api_request(1, skill="plan", cost_usd=None)]
+    (found,) = session_rows(rows)
+    (used,) = found["used"]
+    assert (used["name"], used["api_requests"], used["cost_usd"]) == ("plan", 2, None)

@@ -332,3 +332,10 @@ def test_texts_that_landed_twice_count_once() -> None:
     once = query_tool_calls(events, events)
     assert query_tool_calls(events, pl.concat([events, events])).rows.equals(once.rows)
     assert once.rows["parameters"].to_list() == ['{"file_path": "a"}']
+
+
+def test_the_text_of_the_own_organization_comes_first() -> None:
+    mine = {**tool(0, content="mine"), "organization_id": "acme"}
+    texts = events_frame([{**mine, "organization_id": None, "content": "nobody's"}, mine])
+    found = query_tool_calls(events_frame([mine]), texts)
+    assert found.rows["said"].to_list() == ["mine"]

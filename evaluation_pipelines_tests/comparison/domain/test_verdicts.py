@@ -9,6 +9,7 @@ import scipy.stats
 
 from evaluation_pipelines.comparison.domain.differences import Difference, TwoPart, difference
 from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.money import Against
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.verdicts import (
     ALPHA,
@@ -238,3 +239,23 @@ def test_further_runs_of_each_side() -> None:
     # 30 v 300, half of 1/30 + 1/300: 1/(30 + n) + 1/(300 + n) = 0.01833 at n = 27.5 ... 28.
     n = more_runs(30, 300, 2.0)
     assert 1 / (30 + n) + 1 / (300 + n) <= 0.0183334 < 1 / (29 + n) + 1 / (299 + n)
+
+
+def test_cheaper_is_beyond_chance() -> None:
+    def against(*ratio: float | None) -> Against:
+        nothing = (None, None, None)
+        cost, low, high = ratio
+        return Against(
+            {},
+            "a",
+            "b",
+            None,
+            None,
+            is_worse=False,
+            cost_ratio=(cost, low, high),
+            difference=nothing,
+        )
+
+    assert against(0.8, 0.7, 0.9).is_cheaper
+    assert not against(0.8, 0.6, 1.1).is_cheaper  # may cost as much
+    assert against(0.8, None, None).is_cheaper

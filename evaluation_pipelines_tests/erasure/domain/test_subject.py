@@ -7,10 +7,12 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import (
     SEEN_COLUMNS,
+    SESSIONS,
     Subject,
     SubjectKind,
     ids_of,
     sessions_of,
+    with_subagents,
 )
 from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
 from evaluation_pipelines.people.domain.parse import parse_identities
@@ -108,3 +110,11 @@ def test_attribution_is_taken_with_the_last_session_of_its_id() -> None:
     alone = sessions_of(seen(both[0], both[2]), Subject("user", "ada"), NO_IDENTITIES)
     # What it sent, or will send, before it knew its organization is the third.
     assert set(alone.rows()) == {("acme", "s"), (None, "s"), ("default", "s")}
+
+
+def test_siblings_of_a_sub_agent_go_with_it() -> None:
+    chosen = pl.DataFrame([("acme", "child-1")], schema=SESSIONS, orient="row")
+    rows = [("acme", "child-1", "root"), ("acme", "child-2", "root"), ("acme", "child-3", "other")]
+    subagents = pl.DataFrame(rows, schema=[*SESSIONS.names(), "parent_session_id"], orient="row")
+    found = with_subagents(chosen, subagents)["session_id"]
+    assert sorted(found) == ["child-1", "child-2", "root"]

@@ -436,3 +436,10 @@ def test_a_missing_or_contradicted_outcome_is_asked_for_and_else_limits_as_unkno
             False,
         )
         assert (silent.outcome, silent.total, silent.incomplete_criteria) == (None, 59, True)
+
+
+def test_a_reminder_does_not_change_points_that_were_given() -> None:
+    first = form().replace("consistency: 16/25", "")
+    read = parse_reminded(first, "consistency: 16/25\nlogical_flow: 5/25", CRITERIA)
+    assert isinstance(read, Verdict)
+    assert (read.total, list(read.criteria.values())) == (57, [15, 16, 14, 12])

@@ -14,6 +14,7 @@ from evaluation_pipelines.scorecards.domain.audit import (
     TARGET,
     allocation,
     draw,
+    reconstructed,
     systematic,
     wanted,
 )
@@ -153,3 +154,12 @@ def test_a_month_of_samples_reaches_the_target_in_as_many_strata_as_it_can() -> 
     found = dict(last.group_by("model").len().rows())
     # 140 draws for four strata: a uniform sample would have had 140 * 3 / 23 = 18 of c, 12 of d.
     assert min(found.values()) >= TARGET - 2
+
+
+def test_an_old_sample_has_probabilities_only_if_it_would_be_drawn_again() -> None:
+    four = evaluations(4)
+    by_lot = reconstructed(four, four, DAY)  # all of them, in the order of their lots
+    assert by_lot["inclusion_probability"].to_list() == [1] * 4
+    same = reconstructed(four, by_lot[[0, 1]], DAY)
+    assert same["inclusion_probability"].to_list() == [0.5, 0.5]
+    assert reconstructed(four, by_lot[[0, 2]], DAY).is_empty()

@@ -17,7 +17,12 @@ from evaluation_pipelines.sessions.domain.session_filter import (
     short_name,
     short_names,
 )
-from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
+from evaluation_pipelines.sessions.domain.summary import (
+    session_record,
+    session_summary,
+    to_yaml,
+    used_by,
+)
 from evaluation_pipelines_tests.builders import session, sessions_frame
 
 
@@ -262,3 +267,17 @@ def test_two_that_would_have_one_name_keep_their_addresses() -> None:
         "b/shop.git": "b/shop.git",
         "git/engine": "engine",
     }
+
+
+def test_known_costs_are_of_sessions_whose_cost_is_known() -> None:
+    used = {"kind": "skill", "name": "plan", "uses": 1, "calls": 2, "api_requests": 1}
+    sessions = [
+        session(
+            session_id=name,
+            session_key=f"{name}#baseline-1",
+            used=[used | {"total_tokens": 10, "cost_usd": cost}],
+        )
+        for name, cost in (("s1", 0.5), ("s2", None))
+    ]
+    (row,) = used_by("skill", sessions_frame(sessions)).to_dicts()
+    assert (row["sessions"], row["cost_usd"], row["known_costs"]) == (2, 0.5, 1)

@@ -187,3 +187,11 @@ def test_calls_of_copilot_that_are_logged_too_count_once(left_out: set[str]) -> 
     assert joined.dropped["also in the logs"] >= logs.height == calls.height == 16
     for (session_id,), of_spans in spans.group_by("session_id"):
         assert told(joined.events.filter(session_id=session_id)) == told(of_spans)
+
+
+def test_a_cost_that_the_log_sent_stays() -> None:
+    names = ("input_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
+    log, span = call_in_both(**dict(zip(names, (100, None, None, 0.5), strict=True)))
+    span = span.with_columns(**dict(zip(names, map(pl.lit, (30, 70, 0, 0.1)), strict=True)))
+    joined = join_signals(pl.concat([log, span], how="vertical_relaxed")).events
+    assert joined.select(names).rows() == [(30, 70, 0, 0.5)]
