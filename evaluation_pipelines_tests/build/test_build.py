@@ -427,7 +427,8 @@ def test_a_date_that_another_build_holds_for_too_long_fails_and_is_retried(
         with held(workplace.ledger, f"{BUILD}{DAY}"):
             (failed,) = workplace.build()
         assert isinstance(failed, DateFailed)
-        assert failed.error.startswith(f"LockTimeoutError: process {os.getpid()} on ")
+        assert "LockTimeoutError: Could not get the lock build" in failed.error
+        assert f"process {os.getpid()} on " in failed.error
         assert failed.attempts == 1
         (built,) = Build(workplace.stores, clock=lambda: NOW).run([DAY])
         assert isinstance(built, DateBuilt)
