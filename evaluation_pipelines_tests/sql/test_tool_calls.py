@@ -336,6 +336,6 @@ def test_texts_that_landed_twice_count_once() -> None:
 
 def test_the_text_of_the_own_organization_comes_first() -> None:
     mine = {**tool(0, content="mine"), "organization_id": "acme"}
-    texts = events_frame([{**mine, "organization_id": None, "content": "nobody's"}, mine])
+    texts = events_frame([{**mine, "organization_id": None, "content": "unowned"}, mine])
     found = query_tool_calls(events_frame([mine]), texts)
     assert found.rows["said"].to_list() == ["mine"]
