@@ -87,6 +87,7 @@ def check_that_a_backfill_is_one_run(live: LiveLocation, workplace: Workplace) -
 
 def check_that_the_backfill_was_one_run(live: LiveLocation, backfill: str) -> None:
     """The daemon updates backfills rarely: the status is final long after the run."""
+    live.wait("final status", lambda: backfill_status(live, backfill)[0] != "REQUESTED", 180)
     assert backfill_status(live, backfill) == ("COMPLETED_SUCCESS", ["SUCCESS"])
 
 
