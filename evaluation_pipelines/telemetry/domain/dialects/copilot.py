@@ -11,7 +11,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     Row,
 )
 from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, GENAI
-from evaluation_pipelines.telemetry.domain.dialects.library import Library
+from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.setup import (
     Receiver,
     SettingsFile,

@@ -6,7 +6,7 @@ from typing import Any
 from evaluation_pipelines.telemetry.domain.attributes import text, tokens
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Row
 from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, SPAN_COLUMNS
-from evaluation_pipelines.telemetry.domain.dialects.library import Library
+from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed_object
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     CALL,

@@ -11,7 +11,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.frameworks import FRAMEWORKS, LANGSMITH
 from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI, GEMINI_CLI_SPANS
 from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, OTHERS
-from evaluation_pipelines.telemetry.domain.dialects.library import Library
+from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.opencode import OPENCODE
 from evaluation_pipelines.telemetry.domain.dialects.openinference import OPENINFERENCE
 from evaluation_pipelines.telemetry.domain.dialects.qwen_code import QWEN_CODE

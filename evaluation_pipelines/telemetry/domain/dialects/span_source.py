@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import Convert, read_attributes, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Row
-from evaluation_pipelines.telemetry.domain.dialects.library import Library
+from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import (
     Message,
     flat_message,

@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import milliseconds, text, tokens
 from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, SPAN_COLUMNS
-from evaluation_pipelines.telemetry.domain.dialects.library import Library
+from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     AGENT,
