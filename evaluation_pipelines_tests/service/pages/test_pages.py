@@ -85,10 +85,10 @@ def test_a_reviewer_sees_prompt_call_and_error(
     named = r'<td class="name time wide">([^<]+) <span class="tag good">score'
     (counts,) = re.findall(named, of_score)
     assert f"Automatic score by {counts}:" in of_score  # what a person would correct
-    assert re.search(r"of \d calls lost, about ", technical)
+    assert re.search(r"of \d calls lost, ", technical)
     without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
     assert " calls lost" in without_loss
-    assert "calls lost, about" not in without_loss
+    assert "calls lost, " not in without_loss
 
 
 def test_steps_lead_to_the_next_ones(
