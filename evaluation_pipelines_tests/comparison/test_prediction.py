@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import sqlalchemy as sa
+from alembic import command
 
 from evaluation_pipelines.comparison.domain.prediction import lines, notes
 from evaluation_pipelines.comparison.prediction import write_predictions
@@ -21,6 +22,7 @@ from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
 from evaluation_pipelines_tests.builders import at, session
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
+from evaluation_pipelines_tests.storage.ledger.test_migrations import alembic
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 MONTH_S = 30 * 86_400
@@ -143,6 +145,35 @@ def test_a_look_spends_a_part_of_what_looks_of_any_numbering_left(place: Workpla
     erased = write_predictions(place.stores, NOW, again=True)
     assert erased.equals(place.lake.read_whole(OUTCOME_PREDICTIONS))
     assert set(erased["look"]) == {4}
+
+
+def test_looks_of_a_ledger_of_before_leave_less_to_spend(place: Workplace) -> None:
+    gate = sha256(b"predictions\ndefault").hexdigest()
+    looks = [
+        {"gate": gate, "look": look, "runs": f"merged {look}", "looked_at": NOW}
+        for look in (1, 2, 3)
+    ]
+    with alembic(place.ledger.engine) as config:
+        command.downgrade(config, "transcript_contexts")
+    with writing(place.ledger.engine) as connection:
+        connection.execute(sa.insert(GATE_LOOKS), looks)
+    with alembic(place.ledger.engine) as config:
+        command.upgrade(config, "head")
+
+    def low(number: int) -> float:
+        fill(place, number)
+        found = write_predictions(place.stores, NOW)
+        return float(found.filter(score="composite", outcome="merged")["auc_low"].item())
+
+    # Each A is 1, so chance alone counts, in the second of two tests: at half of a look's level.
+    # 18 of the rarer class are no further step: look 3 has its own 0.05 / 12, z = 3.0781, and
+    # 6 people of 3 and 3.
+    chance = (6 * 7 / (12 * 9) * 4 * 7 / 8 / 8) ** 0.5 / 6
+    assert low(36) == pytest.approx(1 - 3.0781 * chance, abs=1e-4)
+    # They spent 0.05 (1/2 + 1/6 + 1/12) = 0.0375. Look 4, at 33.75 units after 22.5, takes
+    # 0.0125 (0.15545 - 0.07856) / (1 - 0.07856) = 0.0010431, z = 3.4694, 6 people of 6 and 6.
+    chance = (6 * 13 / (12 * 36) * 4 * 7 / 8 / 8) ** 0.5 / 6
+    assert low(72) == pytest.approx(1 - 3.4694 * chance, abs=1e-4)
 
 
 def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from starlette.requests import HTTPConnection
 from starlette.testclient import WebSocketDenialResponse, WebSocketTestSession
 from starlette.websockets import WebSocketDisconnect
 
@@ -20,6 +21,8 @@ from evaluation_pipelines.judging.ledger.score_store import Failure, ReceivedRep
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.service import events as service_events
+from evaluation_pipelines.service.caller import identify
+from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.events import EventHub, parse_channel
 from evaluation_pipelines.service.routes import events
 from evaluation_pipelines.storage.ledger.engine import writing
@@ -213,6 +216,19 @@ def test_a_revoked_key_stops_listening(
         with pytest.raises(WebSocketDisconnect) as closed:
             socket.receive_json()
     assert closed.value.code == 1008
+
+
+def test_a_key_is_looked_up_each_time_a_connection_asks(
+    service: Service, workplace: Workplace
+) -> None:
+    key = service.key(Role.READER)
+    headers = [(b"authorization", f"Bearer {key}".encode())]
+    here = {"client": ("127.0.0.1", 1), "client_address": "127.0.0.1"}
+    scope = {"type": "websocket", "app": service.app, "headers": headers, **here}
+    assert identify(HTTPConnection(scope)).name == "reader-all"
+    KeyStore(workplace.ledger).revoke("reader-all", NOW)
+    with pytest.raises(ServiceError, match="no key that is accepted"):
+        identify(HTTPConnection(scope))
 
 
 @pytest.mark.parametrize("organization", [None, "acme", "other"])

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -122,6 +124,18 @@ def parent(process_id: int) -> int:
     except OSError:
         return 0
     return 0 if state == "Z" else int(of)
+
+
+def test_what_duckdb_spilled_goes_at_the_end_of_the_parent(tmp_path: Path) -> None:
+    program = (
+        "from evaluation_pipelines.service import keep_current\n"
+        "from evaluation_pipelines.storage.queries import duckdb_connection\n"
+        "with duckdb_connection(small=True): keep_current._end_with_parent()\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, input=b"", env=environment, check=True, timeout=60)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kills_of_service_and_child_stop_nothing_for_long(tmp_path: Path) -> None:

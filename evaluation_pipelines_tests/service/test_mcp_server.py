@@ -20,6 +20,7 @@ from evaluation_pipelines_tests.program import SCRIPT, Program
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, B1, answering, work
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import NOON_NS
 
@@ -168,6 +169,14 @@ def test_a_session_that_awaits_a_blind_review_shows_no_score(tmp_path: Path) -> 
         }
         assert shown.pop(("acme", A1)) is None
         assert {*shown.values()} == {90.0}
+
+        export_agents(service.workplace)
+        numbers = {
+            row["organization_id"]: (row["progress"], row["why"][2])
+            for row in questions.agent("claude-code")["scores"]
+        }
+        of_two = ("2/50", "Steady 8 of 200: streak of 2 (full points at 50)")
+        assert numbers == {"acme": of_two, "beta": of_two}  # acme has three sessions
 
 
 @pytest.mark.parametrize(("key", "said"), [("", "not set"), ("ep_wrong", "no accepted key")])

@@ -383,6 +383,13 @@ def agent_cells(row: dict[str, Any]) -> tuple[dict[str, str], str, str]:
     return cell, score, f"{cell['pass_rate_low']} to {cell['pass_rate_high']}"
 
 
+def test_a_table_of_one_agent_leaves_out_a_session_that_waits(everywhere: Program) -> None:
+    """JSON has it: of the three sessions of beta one waits."""
+    asked = ("reputation", "list", "claude-code", "--organization", "beta")
+    assert "  score            2/50, calibrating\n" in everywhere(*asked).out
+    assert json.loads(everywhere(*asked, "--format", "json").out)["eval_count"] == 3
+
+
 def test_people_and_programs_see_the_same_agents(everywhere: Program) -> None:
     """The API has one agent at a time."""
     board = everywhere("reputation", "list").out

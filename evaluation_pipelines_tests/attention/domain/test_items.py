@@ -250,6 +250,16 @@ def test_an_installation_that_is_well() -> None:
             *("warning", "Telemetry from codex lacks data that scores use"),
             "codex: cost not sent (affects points per dollar). To send: a price",
         ),
+        (
+            examined(
+                arrival(1, Gap("cost", "x", "a price"), Gap("p", "y", "P=1"), Gap("q", "z", "P=1"))
+            ),
+            *("warning", "Telemetry from codex lacks data that scores use"),
+            (
+                "codex: cost not sent (affects x). To send: a price. "
+                "p not sent (affects y), q not sent (affects z). To send: P=1"
+            ),
+        ),
     ],
 )
 def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lines: str) -> None:

@@ -1,5 +1,6 @@
 """Models and trends: the same figures as analysts, who is missing, hostile text."""
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +88,21 @@ def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
     by_agent = reader.get("/trends?from=2026-06-03&to=2026-06-03&by=label&step=all").text
     last = r'simple</td><td data-name="Last session">2026-06-02</td>\s*<td [^>]+>0</td>'
     assert re.search(last, by_agent)
+
+
+def test_merges_are_open_for_ninety_days(tmp_path: Path) -> None:
+    merged = {"organization": "acme", "session_id": "a1", "kind": "merged"}
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", work("acme", "a1", 0))
+        workplace.land("outcomes/ci.jsonl", json.dumps(merged).encode() + b"\n")
+        workplace.ingest()
+        workplace.build()
+        last, after = (
+            Service(workplace, at).client().get("/trends?from=2026-06-01&to=2026-06-01").text
+            for at in (datetime(2026, 8, 30, tzinfo=UTC), datetime(2026, 8, 31, tzinfo=UTC))
+        )
+    assert "Sessions since 2026-06-01 may still be merged" in last
+    assert "may still be merged" not in after
 
 
 def test_what_cannot_be_asked_is_400(reader: TestClient) -> None:

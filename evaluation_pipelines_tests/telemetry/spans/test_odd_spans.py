@@ -394,7 +394,13 @@ def test_a_person_allows_or_refuses_a_tool_of_claude_code() -> None:
     ]
 
 
-@pytest.mark.parametrize("scope", ["com.anthropic.claude_code.tracing", "agent_framework"])
+@pytest.mark.parametrize(
+    "scope",
+    [
+        *("com.anthropic.claude_code.tracing", "agent_framework", "strands.telemetry.tracer"),
+        "opentelemetry.instrumentation.openai_v2",
+    ],
+)
 def test_a_span_without_its_kind_is_unread_and_makes_no_session(scope: str) -> None:
     sent = {**span(1, None, "chat", 1, 9), "attributes": []}
     found = read([line(sent, scope=scope)])
@@ -406,6 +412,12 @@ def test_a_span_that_is_only_named_like_a_call_is_none() -> None:
     named = [{"key": "gen_ai.conversation.id", "value": {"stringValue": "s"}}]
     rows = read([line({**span(1, None, "chat", 1, 9), "attributes": named})]).events
     assert rows["span_role"].to_list() == ["part"]
+
+
+def test_an_attribute_of_copilot_alone_makes_no_session() -> None:
+    named = [{"key": "github.copilot.version", "value": {"stringValue": "1"}}]
+    found = read([line({**span(1, None, "chat", 1, 9), "attributes": named})])
+    assert (len(found.events), found.counts.unknown_records) == (0, 1)
 
 
 def test_a_name_of_google_adk_counts_without_a_kind() -> None:

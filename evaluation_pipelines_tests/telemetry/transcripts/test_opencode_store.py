@@ -1,8 +1,10 @@
 """The store of OpenCode is read in place: its database, or files before 1.2."""
 
+import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.telemetry import local_transcripts, opencode_store
 from evaluation_pipelines.telemetry.local_transcripts import local_session
 from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (
@@ -193,6 +196,30 @@ def test_a_sub_agent_of_a_sub_agent_is_scored_with_the_session_of_a_person() -> 
     assert found is not None
     assert len(found.files) == 3
     assert not any("deeper" in session_id for session_id in found.others)
+
+
+def test_files_of_nested_sub_agents_name_the_session_of_a_person(tmp_path: Path) -> None:
+    folder = tmp_path / "storage" / "session" / "p"
+    folder.mkdir(parents=True)
+    for name, parent in (("own", None), ("sub", "own"), ("deeper", "sub")):
+        (folder / f"{name}.json").write_text(json.dumps({"id": name, "parentID": parent}))
+    (found,) = opencode_store.stored_sessions(folder / "deeper.json")
+    assert found.root == "own"
+
+
+def test_a_session_of_a_store_is_read_once(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("opencode/1.18.33")
+    lines, names = opencode_store.session_lines, list[str]()
+
+    def counted(path: Path, session_id: str) -> Iterator[bytes]:
+        names.append(session_id)
+        return lines(path, session_id)
+
+    monkeypatch.setattr(local_transcripts, "session_lines", counted)
+    read(workplace)
+    assert len(names) == len({*names}) == 3
 
 
 def test_a_store_that_cannot_be_read_is_named(workplace: Workplace) -> None:
