@@ -16,15 +16,15 @@ from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.settings.data import USUAL_START_DATE
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
-from evaluation_pipelines_tests import clickhouse_databases, postgresql
-from evaluation_pipelines_tests.built_before import build_by
-from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers import clickhouse_databases, postgresql
+from evaluation_pipelines_tests.servers.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.built_before import build_by
 
 if TYPE_CHECKING:
-    from evaluation_pipelines_tests.landing_bucket import Bucket
+    from evaluation_pipelines_tests.servers.landing_bucket import Bucket
 
 # The code location would begin with the demo, if the data folder of this checkout has one.
 os.environ.setdefault("EVAL_START_DATE", USUAL_START_DATE.isoformat())
@@ -59,7 +59,7 @@ def postgresql_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """Address of an S3 server with an empty bucket."""
-    from evaluation_pipelines_tests.object_server import running_server  # slow to import
+    from evaluation_pipelines_tests.servers.s3 import running_server  # slow to import
 
     with running_server() as endpoint:
         yield endpoint
@@ -68,7 +68,7 @@ def s3() -> Iterator[str]:
 @pytest.fixture
 def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator["Bucket"]:
     """An empty prefix of the bucket."""
-    from evaluation_pipelines_tests.landing_bucket import landing_bucket  # slow to import
+    from evaluation_pipelines_tests.servers.landing_bucket import landing_bucket  # slow to import
 
     with landing_bucket(s3, monkeypatch) as opened:
         yield opened

@@ -16,9 +16,9 @@ from evaluation_pipelines.judging.score_requests import RequestResult, request_s
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.find import SessionName
-from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, NOON_NS, claude, line
+from evaluation_pipelines_tests.world.built_before import build_from
 
 JUNE_1 = date(2026, 6, 1)
 

@@ -29,7 +29,7 @@ from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.build.test_postgresql import cutting, sessions
 from evaluation_pipelines_tests.engine.ray_nodes import killing
-from evaluation_pipelines_tests.object_server import BUCKET
+from evaluation_pipelines_tests.servers.s3 import BUCKET
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 BUILT = (AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE)

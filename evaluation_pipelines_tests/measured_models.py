@@ -35,8 +35,8 @@ from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS
+from evaluation_pipelines_tests.judging.second_reader import why_rejected
 from evaluation_pipelines_tests.local_model import LocalModel, open_local_model
-from evaluation_pipelines_tests.second_reader import why_rejected
 
 MAX_TRANSCRIPT_TOKENS = 2_500
 _TIMEOUT_S = 3_000

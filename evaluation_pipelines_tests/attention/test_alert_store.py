@@ -1,7 +1,7 @@
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
+from evaluation_pipelines_tests.world.ledger import NOON, at
 
 FULL = Alert("disk", "a", "disk full", "free some space")
 OTHER = Alert("disk", "b", "disk b full", "")

@@ -13,10 +13,10 @@ from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.lake_files import paths_of
+from evaluation_pipelines_tests.world.rows import session, sessions_frame
 
 LOG = logging.getLogger("checks")
 TODAY = NOW.date()

@@ -12,11 +12,11 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.lake_files import paths_of
 
 _DAMAGED = "is damaged: its content does not have the checksum in the ledger"
 SOON = NOW.replace(year=2026, month=6, day=2)

@@ -9,9 +9,9 @@ import pytest
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.rows import session, sessions_frame
 
 LOG = logging.getLogger("spending")
 TODAY = NOW.date()

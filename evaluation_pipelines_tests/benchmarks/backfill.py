@@ -21,7 +21,7 @@ from evaluation_pipelines_tests.benchmarks.measure import (
 )
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
-from evaluation_pipelines_tests.dagster_home import dagster_home
+from evaluation_pipelines_tests.defs.dagster_home import dagster_home
 
 _ONE_RUN, _SINGLE = "one run of all dates", "a run of one date"
 _STEPS, _LOOP = "own steps, session by session", "plain Python loop"

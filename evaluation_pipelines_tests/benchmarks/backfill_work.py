@@ -37,7 +37,7 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     SourceFiles,
 )
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
-from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 EVENTS = 100
 """Of a session, unless another number is asked for: 4 prompts, 48 tool calls, 48 requests."""

@@ -12,9 +12,9 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards import overrides
 from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import find_unread_files
-from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, profile, registered
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world.scorecards import REGISTERED_AT, profile, registered
 
 _SESSIONS = 500
 

@@ -19,8 +19,8 @@ from evaluation_pipelines.sessions.domain.tool_reports.calls import (
 )
 from evaluation_pipelines.sessions.domain.tool_reports.repeats import LOOK_BACK, SIMILAR
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
+from evaluation_pipelines_tests.world.rows import session, sessions_frame
 
 _START = datetime(2026, 11, 2, 9, tzinfo=UTC)
 _CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit", "Task": "agent"}

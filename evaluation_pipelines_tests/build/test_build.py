@@ -42,10 +42,10 @@ from evaluation_pipelines.storage.lock import BUILD, ERASE, Hold, held, holders
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
-from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world.lake_files import contents
 
 
 def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:

@@ -22,10 +22,10 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world.lake_files import make_older, root_of
 
 MERGE_ALWAYS = {"compact_parts": 2, "shards": 3}
 

@@ -13,10 +13,10 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, SESS
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import bucket_of
 from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
-from evaluation_pipelines_tests.full_disk import files_of_at_most
-from evaluation_pipelines_tests.lake_files import contents, folder_of, root_of, sorted_rows
+from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world.lake_files import contents, folder_of, root_of, sorted_rows
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from evaluation_pipelines.schemas import SESSION_PERFORMANCE, TABLES, Table
 from evaluation_pipelines.storage import object_store
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.object_store import Patience
-from evaluation_pipelines_tests.object_server import BUCKET, SECRET, faulty, variables
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers.s3 import BUCKET, SECRET, faulty, variables
 from evaluation_pipelines_tests.telemetry.captures import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import session

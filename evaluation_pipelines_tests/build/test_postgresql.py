@@ -20,10 +20,10 @@ from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.storage.locks import cut_holders
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.lake_files import sorted_rows
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 

@@ -30,9 +30,9 @@ from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import ALL_BUCKETS, bucket_of, buckets_of, shards
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
-from evaluation_pipelines_tests.lake_files import root_of, sorted_rows
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import NOON_NS, claude, line, session
+from evaluation_pipelines_tests.world.lake_files import root_of, sorted_rows
 
 NOON = datetime.fromtimestamp(NOON_NS / 1e9, UTC)
 

@@ -25,12 +25,12 @@ from evaluation_pipelines.scorecards.scorecard_queries import read_session_looku
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.build.two_dates import build
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started
-from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.sessions.odd_sessions import BEGINS, odd_session
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.lake_files import sorted_rows
+from evaluation_pipelines_tests.world.ledger import NOON
 
 DATE_OF_SAMPLES_S = 173 * DAY_S
 """2026-11-21, when the samples were recorded, as an offset from the noon of the builders."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 ALL_TABLES = tuple(table.table.name for table in DAILY_TABLES)
 FIRST = date(2026, 6, 1)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.built_before import build_by
 
 LONG_AGO_S = -480 * DAY_S
 BETWEEN = "2025-02-06T13:00"

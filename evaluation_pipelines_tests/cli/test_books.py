@@ -9,10 +9,10 @@ import pytest
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.built_before import build_by
-from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import claude, line, session
+from evaluation_pipelines_tests.world.built_before import build_by
+from evaluation_pipelines_tests.world.lake_files import rewrite
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
-from evaluation_pipelines_tests.comparison_builders import scores
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.runs import scores
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 

@@ -12,10 +12,10 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.builders import session as row
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.rows import session as row
 
 CREATE = ("experiment", "create", "prompt", "--arms", "old,new", "--unit", "session", "--days", "3")
 

@@ -7,9 +7,9 @@ import pytest
 from evaluation_pipelines.cli.conventions import PARTLY
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.lock import held
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import two_people
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 def test_nothing_expires_unless_a_setting_says_so(program: Program) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from evaluation_pipelines.cli.conventions import PARTLY
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import EMAIL, SESSION, two_people
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SE
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.builders import at
-from evaluation_pipelines_tests.builders import session as row
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world.rows import at
+from evaluation_pipelines_tests.world.rows import session as row
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 GOOD, BAD = (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 def session_of(name: str, masque: str | None, failed: int, person: str) -> bytes:

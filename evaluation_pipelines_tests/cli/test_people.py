@@ -11,11 +11,11 @@ import pytest
 
 from evaluation_pipelines.cli.people import unknown_cells
 from evaluation_pipelines.people.identity_store import unknown_ids
-from evaluation_pipelines_tests.builders import session as session_row
-from evaluation_pipelines_tests.builders import sessions_frame
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.program import Program, Ran
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.built_before import build_by
+from evaluation_pipelines_tests.world.rows import session as session_row
+from evaluation_pipelines_tests.world.rows import sessions_frame
 
 HASH = "ab" * 32
 IDENTITIES = f"""\

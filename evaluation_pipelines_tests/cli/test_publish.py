@@ -4,9 +4,9 @@ import duckdb
 import pytest
 
 from evaluation_pipelines.reporting import publish
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import claude, line, session
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 def sessions(program: Program) -> int:

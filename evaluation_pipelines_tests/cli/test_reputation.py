@@ -9,8 +9,8 @@ import pytest
 
 from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
-from evaluation_pipelines_tests.clickhouse_databases import PASSWORD
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers.clickhouse_databases import PASSWORD
 
 NOW = datetime.now(UTC)
 

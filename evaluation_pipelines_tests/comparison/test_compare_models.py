@@ -26,16 +26,16 @@ from evaluation_pipelines.scorecards.store import (
 )
 from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines_tests.builders import START, Row, at, session
-from evaluation_pipelines_tests.comparison_builders import model
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.rows import START, Row, at, session
+from evaluation_pipelines_tests.world.runs import model
+from evaluation_pipelines_tests.world.scorecards import (
     evaluated_session,
     new_override,
     profile,
     scorecard,
 )
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import claude, line
 
 DAY = START.date()
 QUESTION = Question(START - timedelta(days=7), START + timedelta(days=7))

@@ -20,10 +20,10 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
-from evaluation_pipelines_tests.builders import at, session
 from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.storage.ledger.test_migrations import alembic
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world.rows import at, session
 
 MONTH_S = 30 * 86_400
 

@@ -12,7 +12,7 @@ from evaluation_pipelines.comparison.domain.findings import verdict_list
 from evaluation_pipelines.comparison.run_file import compare_file, ignored_columns, read_runs
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, SentIds
-from evaluation_pipelines_tests.comparison_builders import scores
+from evaluation_pipelines_tests.world.runs import scores
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 from evaluation_pipelines_tests.defs.code_location import day
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 
 def queued_dates(workplace: Workplace) -> dict[date, QueuedDate]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evaluation_pipelines_tests.dagster_home import dagster_home
+from evaluation_pipelines_tests.defs.dagster_home import dagster_home
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -11,8 +11,8 @@ from evaluation_pipelines_tests.defs.code_location import (
     failure_of,
     session_line,
 )
-from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.receiver import Receiver
+from evaluation_pipelines_tests.world.lake_files import rewrite
 
 BOOKS, SENSOR = EVALUATION_BOOKS.name, "books_sensor"
 

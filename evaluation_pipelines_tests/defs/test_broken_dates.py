@@ -19,8 +19,8 @@ from evaluation_pipelines_tests.defs.date_failures import (
     queued_dates,
     repair_landed,
 )
-from evaluation_pipelines_tests.lake_files import folder_of
 from evaluation_pipelines_tests.receiver import Receiver
+from evaluation_pipelines_tests.world.lake_files import folder_of
 
 
 def double_a_session(location: CodeLocation, number: int) -> None:

@@ -10,8 +10,8 @@ from evaluation_pipelines.comparison.domain.compare import CHECKS, Comparison
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
-from evaluation_pipelines_tests.comparison_builders import scores
 from evaluation_pipelines_tests.defs.code_location import CodeLocation
+from evaluation_pipelines_tests.world.runs import scores
 
 
 def put_models(location: CodeLocation) -> None:

@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     day,
     session_line,
 )
-from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 
 def test_an_ingest_logs_dates_outside_the_partitions(

@@ -18,10 +18,10 @@ from evaluation_pipelines_tests.defs.code_location import (
     failure_of,
     session_line,
 )
-from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 if TYPE_CHECKING:
-    from evaluation_pipelines_tests.landing_bucket import Bucket
+    from evaluation_pipelines_tests.servers.landing_bucket import Bucket
 
 LANDING = "otel_landing_sensor"
 SETTLED = "evaluation_pipelines.storage.landing._SETTLED_NS"

@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.defs.live_location import LiveLocation, start
 from evaluation_pipelines_tests.defs.test_live_location import is_published, is_scored
 from evaluation_pipelines_tests.docs.documents import FOLDER
 from evaluation_pipelines_tests.engine.ray_nodes import cluster_with_bucket
-from evaluation_pipelines_tests.object_server import BUCKET
+from evaluation_pipelines_tests.servers.s3 import BUCKET
 from evaluation_pipelines_tests.workplace import open_workplace
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")

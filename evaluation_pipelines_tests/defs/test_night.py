@@ -24,8 +24,8 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.receiver import Receiver
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 NIGHT = "nightly_evaluation"
 JUDGED = ("judge_scores", "scorecards", "session_evaluations")

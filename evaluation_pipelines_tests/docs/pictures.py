@@ -35,7 +35,7 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.pages.judge import before_and_after
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
-from evaluation_pipelines_tests.dagster_home import dagster_home
+from evaluation_pipelines_tests.defs.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
 from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, MORNING, generate, generated
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated

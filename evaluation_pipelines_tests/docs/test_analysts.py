@@ -15,7 +15,6 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.store import OverrideStore
-from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,
     card,
@@ -25,8 +24,9 @@ from evaluation_pipelines_tests.comparison.test_compare_models import (
     put_sessions,
 )
 from evaluation_pipelines_tests.docs.documents import ROOT, blocks
-from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world.rows import START, Row
+from evaluation_pipelines_tests.world.scorecards import profile
 
 HOUR = timedelta(hours=1)
 

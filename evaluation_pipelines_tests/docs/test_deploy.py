@@ -17,8 +17,8 @@ import sqlalchemy as sa
 import yaml
 
 from evaluation_pipelines.cli.settings import settings_table
-from evaluation_pipelines_tests import postgresql
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
+from evaluation_pipelines_tests.servers import postgresql
 from evaluation_pipelines_tests.service.live_service import free_port
 
 DOCKERFILE = (FOLDER / "deploy" / "Dockerfile").read_text("utf-8")

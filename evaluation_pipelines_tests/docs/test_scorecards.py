@@ -23,7 +23,7 @@ from evaluation_pipelines.scorecards.domain.criteria import (
 )
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
-from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
+from evaluation_pipelines_tests.world.scorecards import answered, evidence_of
 
 TEXT = named("scorecards.md")
 EXAMPLES = Path(__file__).with_name("scoring-examples.md").read_text("utf-8")

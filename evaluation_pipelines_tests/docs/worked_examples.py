@@ -34,10 +34,10 @@ from evaluation_pipelines.sessions.session_queries import (
 )
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates
-from evaluation_pipelines_tests.builders import Row, don, event, events_frame
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks
 from evaluation_pipelines_tests.docs.telemetry import GENUINE
+from evaluation_pipelines_tests.world.rows import Row, don, event, events_frame
 
 SCORED = {**AGENT_SESSIONS.schema, **SESSION_PERFORMANCE.schema, **TOOL_REPORTS.schema}
 """Columns that a worked example can speak of, with their types."""

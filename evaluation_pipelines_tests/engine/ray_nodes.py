@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.object_server import variables
+from evaluation_pipelines_tests.servers.s3 import variables
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
 

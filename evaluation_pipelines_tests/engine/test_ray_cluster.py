@@ -19,9 +19,9 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.engine.ray_nodes import nodes, running_cluster
 from evaluation_pipelines_tests.engine.steps import DOUBLE, REFUSE
-from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.lake_files import sorted_rows
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
 

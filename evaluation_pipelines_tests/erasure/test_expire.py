@@ -39,9 +39,9 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ben,
 )
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 OLD, NEW = date(2026, 6, 1), date(2026, 11, 30)
 SINCE_OLD = (NEW - OLD).days * DAY_S

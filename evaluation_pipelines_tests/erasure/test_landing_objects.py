@@ -11,8 +11,8 @@ from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 from evaluation_pipelines_tests.erasure.two_people import TRACES, USER, of_ada, of_ben
-from evaluation_pipelines_tests.landing_bucket import Bucket, landing_bucket, make_versioned
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers.landing_bucket import Bucket, landing_bucket, make_versioned
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 

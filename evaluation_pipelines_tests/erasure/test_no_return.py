@@ -22,9 +22,9 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ben,
     two_people,
 )
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, NOON_NS
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 ADA = Subject("person", EMAIL)
 

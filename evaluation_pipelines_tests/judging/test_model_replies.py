@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines_tests.judging.domain.judging_builders import form
+from evaluation_pipelines_tests.judging.second_reader import why_rejected
 from evaluation_pipelines_tests.measured_models import outcome_of, rejection
-from evaluation_pipelines_tests.second_reader import why_rejected
 
 FILES = sorted((Path(__file__).parents[1] / "data" / "judge_replies").glob("*.jsonl"))
 POINTS = {"depth": 15, "care": 20}

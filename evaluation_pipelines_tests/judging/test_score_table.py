@@ -11,9 +11,9 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
-from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.workplace import NOW
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.lake_files import contents
 
 
 def table(judged: Judged) -> list[dict[str, object]]:

@@ -13,10 +13,10 @@ from evaluation_pipelines.people.identity_store import IdentityStore, sync_ident
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES
-from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.lake_files import rewrite, root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.built_before import build_from
+from evaluation_pipelines_tests.world.lake_files import rewrite, root_of
 
 JUNE_1, JUNE_2, JUNE_3 = (date(2026, 6, day) for day in (1, 2, 3))
 HASH = "ab" * 32

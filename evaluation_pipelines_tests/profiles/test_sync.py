@@ -22,9 +22,6 @@ from evaluation_pipelines.profiles.sync import (
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.criteria import unknown_criteria
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.scorecard_builders import profile, registry
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     build,
@@ -34,6 +31,9 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.built_before import build_from
+from evaluation_pipelines_tests.world.lake_files import root_of
+from evaluation_pipelines_tests.world.scorecards import profile, registry
 
 A = profile(id="a", match_labels=["code"])
 B = profile(id="b", match_labels=["code"])

@@ -26,10 +26,10 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
 from evaluation_pipelines.storage.lock import BUILD, held
-from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, session
+from evaluation_pipelines_tests.world.built_before import build_from
+from evaluation_pipelines_tests.world.lake_files import rewrite
 
 DAY = date(2026, 6, 1)
 

@@ -37,12 +37,12 @@ from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
 from evaluation_pipelines.storage.replaced_parts import sweep_superseded
-from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.full_disk import files_of_at_most
-from evaluation_pipelines_tests.lake_files import paths_of, rewrite
+from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, session
+from evaluation_pipelines_tests.world.built_before import build_from
+from evaluation_pipelines_tests.world.lake_files import paths_of, rewrite
 
 HOLD_IT_OPEN = """
 import sys, duckdb

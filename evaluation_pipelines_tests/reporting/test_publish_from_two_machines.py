@@ -11,10 +11,10 @@ from evaluation_pipelines.reporting import publish as publishing
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError, Published, publish
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.storage.lock import PUBLISH, held
-from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.built_before import build_from
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 

@@ -10,12 +10,12 @@ import pytest
 
 from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_steps import rebuild_publish_and_sweep
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 SESSIONS = 12
 

@@ -10,14 +10,14 @@ from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison, report_files
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import EMAIL
 from evaluation_pipelines_tests.erasure.whole_installation import fill_ledger
-from evaluation_pipelines_tests.landing_bucket import Bucket
-from evaluation_pipelines_tests.object_server import SECRET
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers.landing_bucket import Bucket
+from evaluation_pipelines_tests.servers.s3 import SECRET
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.built_before import build_by
 
 BOTH = ["model_comparison.html", "model_comparison.md"]
 

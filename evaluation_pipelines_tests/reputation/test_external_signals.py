@@ -17,8 +17,8 @@ from evaluation_pipelines.reputation.external_signals import (
 )
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
-from evaluation_pipelines_tests.clickhouse_databases import database
-from evaluation_pipelines_tests.landing_bucket import Bucket
+from evaluation_pipelines_tests.servers.clickhouse_databases import database
+from evaluation_pipelines_tests.servers.landing_bucket import Bucket
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 EVENT = "00000000-0000-0000-0000-000000000007"

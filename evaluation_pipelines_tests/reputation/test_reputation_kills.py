@@ -14,9 +14,9 @@ import pytest
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.schemas import REPUTATION_EVENTS
 from evaluation_pipelines.storage.clickhouse import ClickHouseUnavailableError, open_clickhouse
-from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 from evaluation_pipelines_tests.reputation.reputation_signals import expected_scores
 from evaluation_pipelines_tests.reputation.reputation_worker import NOW, begin, put, state, worker
+from evaluation_pipelines_tests.servers.clickhouse import clickhouse_server
 
 _LOGGER = logging.getLogger(__name__)
 

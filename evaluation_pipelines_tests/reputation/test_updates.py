@@ -32,9 +32,9 @@ from evaluation_pipelines.storage.clickhouse import (
     open_clickhouse,
 )
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
-from evaluation_pipelines_tests.builders import START, session, sessions_frame
-from evaluation_pipelines_tests.clickhouse_databases import database
+from evaluation_pipelines_tests.servers.clickhouse_databases import database
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world.rows import START, session, sessions_frame
 
 DAY, NEXT = date(2026, 11, 2), date(2026, 11, 3)
 NOW = START + timedelta(hours=5)

@@ -23,7 +23,7 @@ from evaluation_pipelines.sessions.domain.checks import (
     sequences_have_no_gaps,
 )
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     Row,
     don,
     events_frame,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.scorecards.calls_profile import profile_file, work
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world.built_before import build_from
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from evaluation_pipelines.scorecards.store import (
 )
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judged import JUNE_1, fill, session_with_texts
-from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.scorecards import criteria, judged_profile, profile
 
 KEYS = ("s1#baseline-1", "s2#baseline-1", "s3#baseline-1")
 

@@ -11,7 +11,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.blind_reviews import calibration, draw_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, note_step
-from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,
     card,
@@ -20,8 +19,9 @@ from evaluation_pipelines_tests.comparison.test_compare_models import (
     put,
     put_sessions,
 )
-from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.rows import START, Row
+from evaluation_pipelines_tests.world.scorecards import profile
 
 
 def sessions_of(model: str, first: int, number: int = 40) -> list[Row]:

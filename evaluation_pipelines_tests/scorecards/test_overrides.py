@@ -19,7 +19,6 @@ from evaluation_pipelines.scorecards.store import EventStore, OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     PROFILE,
@@ -30,6 +29,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world.built_before import build_from
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:

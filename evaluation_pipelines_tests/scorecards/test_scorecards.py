@@ -24,8 +24,6 @@ from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import fresh_session, open_judged
-from evaluation_pipelines_tests.lake_files import contents
-from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     build,
@@ -36,6 +34,8 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.lake_files import contents
+from evaluation_pipelines_tests.world.scorecards import answered, evidence_of
 
 ENDED = datetime.fromisoformat("2026-06-01T12:00:31Z")
 

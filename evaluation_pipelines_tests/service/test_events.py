@@ -34,8 +34,8 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import store_sessions
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
 from evaluation_pipelines_tests.judging.ledger.score_workers import score_all
 from evaluation_pipelines_tests.service.clients import Service, denial
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.ledger import MARCH_1, NOON
 
 
 def test_all_sessions_have_started_completed_and_failed(

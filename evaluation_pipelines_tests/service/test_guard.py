@@ -28,9 +28,9 @@ from evaluation_pipelines.service.limits import (
 )
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
-from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service, denial
 from evaluation_pipelines_tests.service.live_service import LiveService, server_in_thread
+from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 PROXY = "10.0.0.7"

@@ -26,7 +26,7 @@ from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.lock import LockTimeoutError, held
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests import postgresql
+from evaluation_pipelines_tests.servers import postgresql
 from evaluation_pipelines_tests.service.examples import route_table
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 

@@ -33,7 +33,7 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, session
 
 if TYPE_CHECKING:
-    from evaluation_pipelines_tests.landing_bucket import Bucket
+    from evaluation_pipelines_tests.servers.landing_bucket import Bucket
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"

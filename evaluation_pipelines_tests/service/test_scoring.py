@@ -27,8 +27,8 @@ from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
     open_service,
 )
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world.ledger import NOON
 
 S1 = PATH.format("s1")
 

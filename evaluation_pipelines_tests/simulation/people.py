@@ -15,7 +15,7 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     Pairs,
     agreement,
 )
-from evaluation_pipelines_tests.builders import session
+from evaluation_pipelines_tests.world.rows import session
 
 Random = np.random.Generator
 Chosen = np.ndarray[tuple[int], np.dtype[np.bool_]]

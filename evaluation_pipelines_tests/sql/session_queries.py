@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluation_pipelines.sessions.session_queries import query_sessions
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines_tests.builders import Row, events_frame
+from evaluation_pipelines_tests.world.rows import Row, events_frame
 
 
 def session_rows(rows: Iterable[Row], idle_minutes: int = 30) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.session_queries import query_events
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
     at,

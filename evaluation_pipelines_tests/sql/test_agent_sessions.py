@@ -16,7 +16,8 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS, SESSION_EVA
 from evaluation_pipelines.sessions.session_queries import query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.sql_files import read_sql
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
+from evaluation_pipelines_tests.world.rows import (
     START,
     Row,
     api_request,
@@ -28,7 +29,6 @@ from evaluation_pipelines_tests.builders import (
     prompt,
     tool,
 )
-from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
 
 MINUTE = 60
 

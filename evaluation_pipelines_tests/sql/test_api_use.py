@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines_tests.builders import Row, api_request, don, event, prompt, tool
 from evaluation_pipelines_tests.sql.session_queries import only_window, windows
+from evaluation_pipelines_tests.world.rows import Row, api_request, don, event, prompt, tool
 
 _INPUT_SIDE = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _SUMS = (*_INPUT_SIDE, "output_tokens", "total_tokens")

@@ -2,7 +2,13 @@
 
 import pytest
 
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.sql.session_queries import (
+    attributions,
+    only_window,
+    session_rows,
+    windows,
+)
+from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
     at,
@@ -12,12 +18,6 @@ from evaluation_pipelines_tests.builders import (
     event,
     prompt,
     tool,
-)
-from evaluation_pipelines_tests.sql.session_queries import (
-    attributions,
-    only_window,
-    session_rows,
-    windows,
 )
 
 Windows = dict[str, tuple[str, int, float, float]]

@@ -20,7 +20,7 @@ from evaluation_pipelines.sessions.session_queries import (
 )
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     START,
     Row,
     api_request,

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.sessions.session_queries import query_tool_calls
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
+from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
     decision,
@@ -19,7 +20,6 @@ from evaluation_pipelines_tests.builders import (
     prompt,
     tool,
 )
-from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
 
 _COUNTS = ("total_tools", "tools_ok", "tools_failed", "tools_denied", "tools_unknown")
 

@@ -20,9 +20,9 @@ from evaluation_pipelines.storage.clickhouse import (
     open_clickhouse,
     shown_dsn,
 )
-from evaluation_pipelines_tests.clickhouse_databases import PASSWORD
-from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 from evaluation_pipelines_tests.reputation.reputation_worker import begin, worker
+from evaluation_pipelines_tests.servers.clickhouse import clickhouse_server
+from evaluation_pipelines_tests.servers.clickhouse_databases import PASSWORD
 
 NAMES = pl.Schema({"name": pl.String()})
 

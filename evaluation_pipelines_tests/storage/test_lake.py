@@ -19,7 +19,7 @@ from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.store import LocalStore
-from evaluation_pipelines_tests.lake_files import folder_of, paths_of, put_file, root_of
+from evaluation_pipelines_tests.world.lake_files import folder_of, paths_of, put_file, root_of
 
 NUMBERS = Table(
     name="numbers",

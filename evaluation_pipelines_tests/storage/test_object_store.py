@@ -16,7 +16,7 @@ from evaluation_pipelines.storage.store import (
     UnknownStoreError,
     open_store,
 )
-from evaluation_pipelines_tests.object_server import (
+from evaluation_pipelines_tests.servers.s3 import (
     BUCKET,
     SECRET,
     FaultyServer,

@@ -17,9 +17,9 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.replaced_parts import sweep_orphans
 from evaluation_pipelines.storage.store import LinkError, LocalStore
-from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.object_server import BUCKET, variables
+from evaluation_pipelines_tests.servers.s3 import BUCKET, variables
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 A_GROUP = 12345
 

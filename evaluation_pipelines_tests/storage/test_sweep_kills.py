@@ -12,12 +12,12 @@ from evaluation_pipelines.storage import replaced_parts
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_steps import sweep
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 DATES = 8
 TABLES = (*(table.table for table in DAILY_TABLES), AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)

@@ -20,11 +20,11 @@ from evaluation_pipelines.telemetry.unread_files import (
     has_complete_line,
     ingest_lags,
 )
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 FIRST_OF_JUNE = date(2026, 6, 1)
 DAY_S = 86_400

@@ -22,7 +22,6 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SourceFiles
-from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (
     environment,
@@ -31,6 +30,7 @@ from evaluation_pipelines_tests.telemetry.pipeline_worker import (
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.lake_files import make_older, root_of
 
 FEW_LINES_BYTES = 6_000
 """A batch of about three lines with records of about ten dates: ten parts per commit."""

@@ -25,9 +25,9 @@ from evaluation_pipelines.telemetry.unread_files import (
     has_complete_line,
     ingest_lags,
 )
-from evaluation_pipelines_tests.landing_bucket import QUICK, Bucket
-from evaluation_pipelines_tests.object_server import SECRET
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.servers.landing_bucket import QUICK, Bucket
+from evaluation_pipelines_tests.servers.s3 import SECRET
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import session
 

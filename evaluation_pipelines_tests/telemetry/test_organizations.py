@@ -12,9 +12,9 @@ from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_EVENTS, EVALUATION_BOOKS
 from evaluation_pipelines.telemetry.event_texts import prompts_with
 from evaluation_pipelines_tests.erasure.two_people import found
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 REPORTED = Path(__file__).parent.parent / "data" / "reported"
 SESSION = "11111111-2222-4333-8444-555555555555"

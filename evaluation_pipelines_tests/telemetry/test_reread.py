@@ -13,9 +13,9 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.telemetry.domain import event_ids
 from evaluation_pipelines.telemetry.quarantine.retry import Reread, RereadPart, Retry
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 FIRST = date(2026, 6, 1)
 

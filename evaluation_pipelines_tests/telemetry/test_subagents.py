@@ -11,10 +11,10 @@ from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.reporting.books import books_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines_tests.erasure.two_people import found
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.test_organizations import REPORTED, reported
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 MIDNIGHT = DAY_S // 2
 """Seconds after the noon of the builders."""

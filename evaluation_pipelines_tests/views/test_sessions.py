@@ -21,9 +21,9 @@ from evaluation_pipelines.views.sessions import (
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.service.answers import work
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, session
+from evaluation_pipelines_tests.world.ledger import NOON
 
 ONE = "one#baseline-1"
 

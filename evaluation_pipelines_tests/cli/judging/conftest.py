@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S
+from evaluation_pipelines_tests.world.built_before import build_by
 
 LONG_AGO_S = -480 * DAY_S
 

@@ -3,9 +3,9 @@
 import duckdb
 import pytest
 
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) -> None:

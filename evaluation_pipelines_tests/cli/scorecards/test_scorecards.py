@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import SCORECARDS
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.world.built_before import build_by
 
 NOON = "2026-06-01T12:00"
 

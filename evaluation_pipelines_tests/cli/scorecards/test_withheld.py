@@ -8,9 +8,9 @@ from evaluation_pipelines.scorecards.audit_review import AuditReview
 from evaluation_pipelines.scorecards.blind_reviews import draw_samples, undrawn_dates
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import NOON_NS, claude, line
+from evaluation_pipelines_tests.world.built_before import build_by
 
 
 def yesterday() -> float:

@@ -20,8 +20,8 @@ from evaluation_pipelines.comparison.domain.findings import findings, verdict_li
 from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
 from evaluation_pipelines.schemas import DEMO_JUDGE
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     compared,
     run,
     sample,

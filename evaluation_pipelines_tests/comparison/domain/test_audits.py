@@ -11,8 +11,8 @@ import pytest
 from evaluation_pipelines.comparison.domain.audits import Audit, audits_of, corrected_mean
 from evaluation_pipelines.schemas import OVERRIDES
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, draw
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     UNTIL,
     audits,
     compared,

@@ -13,9 +13,9 @@ from evaluation_pipelines.comparison.domain.before_after import (
     before_after,
     sentences,
 )
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import run as any_run
-from evaluation_pipelines_tests.comparison_builders import runs as frame
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import run as any_run
+from evaluation_pipelines_tests.world.runs import runs as frame
 
 START = date(2026, 5, 4)
 BEFORE: Days = START, START + timedelta(days=27)

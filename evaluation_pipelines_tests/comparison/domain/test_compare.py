@@ -21,7 +21,7 @@ from evaluation_pipelines.comparison.domain.compare import (
 )
 from evaluation_pipelines.comparison.domain.findings import verdict_list
 from evaluation_pipelines.comparison.domain.models import name_of
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.runs import (
     QUESTION,
     SINCE,
     UNTIL,

@@ -26,7 +26,7 @@ from evaluation_pipelines.comparison.domain.people import Inference, paired_diff
 from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.numerics.estimates import Share
 from evaluation_pipelines.reporting.domain.comparison_tables import model_cells, pair_cells
-from evaluation_pipelines_tests.comparison_builders import arm, compared, model, run, sample
+from evaluation_pipelines_tests.world.runs import arm, compared, model, run, sample
 
 
 def test_people_who_used_both_are_compared_with_themselves() -> None:

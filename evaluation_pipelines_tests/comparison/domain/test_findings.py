@@ -9,8 +9,8 @@ from evaluation_pipelines import formatting
 from evaluation_pipelines.comparison.domain.answers import answers_of, facts
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
 from evaluation_pipelines.comparison.domain.models import name_of
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     compared,
     sample,
     scores,

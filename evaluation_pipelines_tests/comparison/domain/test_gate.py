@@ -16,9 +16,9 @@ from evaluation_pipelines.comparison.domain.gate import (
     sentences,
     tasks_needed,
 )
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import UNTIL, run, scores
-from evaluation_pipelines_tests.comparison_builders import runs as frame
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import UNTIL, run, scores
+from evaluation_pipelines_tests.world.runs import runs as frame
 
 DIFFERENCES = (2, 0, 4, -2, 1, 1)
 """Of six tasks: mean 1; squares 1 + 1 + 9 + 9 = 20, so s² = 20 / 5 = 4 and s / sqrt(6) = 0.8165."""

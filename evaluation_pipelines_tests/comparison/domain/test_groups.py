@@ -16,9 +16,9 @@ from evaluation_pipelines.comparison.domain.groups import (
 from evaluation_pipelines.reporting.domain.comparison_report import markdown_report
 from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
-from evaluation_pipelines_tests.builders import Row, session, sessions_frame
-from evaluation_pipelines_tests.comparison_builders import SINCE, UNTIL, compared, run, runs, sample
-from evaluation_pipelines_tests.comparison_builders import scores as drawn
+from evaluation_pipelines_tests.world.rows import Row, session, sessions_frame
+from evaluation_pipelines_tests.world.runs import SINCE, UNTIL, compared, run, runs, sample
+from evaluation_pipelines_tests.world.runs import scores as drawn
 
 MAIN, NEW = SessionFilter(branch="main"), SessionFilter(branch="new")
 

@@ -14,10 +14,10 @@ from evaluation_pipelines.comparison.masque_lift import (
     write_masque_lift,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_KEY
-from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S
 from evaluation_pipelines_tests.world import session as landed
+from evaluation_pipelines_tests.world.rows import Row, session, sessions_frame
 
 
 def lifts(

@@ -12,8 +12,8 @@ from evaluation_pipelines.comparison.domain.answers import facts
 from evaluation_pipelines.comparison.domain.findings import evidence, findings
 from evaluation_pipelines.comparison.domain.pairwise import has_more_disqualified, week_overlap
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     QUESTION,
     UNTIL,
     arm,

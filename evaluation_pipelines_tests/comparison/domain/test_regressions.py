@@ -22,8 +22,8 @@ from evaluation_pipelines.comparison.domain.regressions import (
     verdict,
     window_shortage,
 )
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import SINCE, UNTIL, arm, compared, daily, run
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import SINCE, UNTIL, arm, compared, daily, run
 
 VARIED = [60.0, 80.0]
 

@@ -14,9 +14,9 @@ from evaluation_pipelines.comparison.domain.runs import (
     numbered,
     runs_of,
 )
-from evaluation_pipelines_tests.builders import Row, at, session, sessions_frame
-from evaluation_pipelines_tests.comparison_builders import run, runs, sample
-from evaluation_pipelines_tests.scorecard_builders import evaluated_session, evaluated_sessions
+from evaluation_pipelines_tests.world.rows import Row, at, session, sessions_frame
+from evaluation_pipelines_tests.world.runs import run, runs, sample
+from evaluation_pipelines_tests.world.scorecards import evaluated_session, evaluated_sessions
 
 
 def only(**columns: object) -> Row:

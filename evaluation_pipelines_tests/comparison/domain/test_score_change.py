@@ -18,7 +18,7 @@ from evaluation_pipelines.comparison.domain.score_change import (
     chance_in_quarter,
 )
 from evaluation_pipelines.numerics.estimates import Codes, Numbers
-from evaluation_pipelines_tests.comparison_builders import arm, daily
+from evaluation_pipelines_tests.world.runs import arm, daily
 
 
 def test_the_chance_is_the_fitted_curve_and_does_not_depend_on_the_direction() -> None:

@@ -26,7 +26,7 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     superiority,
     weighted_holm,
 )
-from evaluation_pipelines_tests.comparison_builders import arm, compared, sample
+from evaluation_pipelines_tests.world.runs import arm, compared, sample
 
 
 def pair_of(label: str, first: str, second: str, difference: float, p: float) -> Row:

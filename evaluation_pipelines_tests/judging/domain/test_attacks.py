@@ -20,7 +20,6 @@ from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, bu
 from evaluation_pipelines.judging.domain.validation import Attack
 from evaluation_pipelines.judging.domain.verdict import Verdict, parse_verdict
 from evaluation_pipelines.judging.rubric_files import load_rubrics
-from evaluation_pipelines_tests.builders import Row, event, events_frame, prompt, tool
 from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS, NOT_NOTICED
 from evaluation_pipelines_tests.judging.domain.judging_builders import (
     BOUNDARY,
@@ -28,6 +27,7 @@ from evaluation_pipelines_tests.judging.domain.judging_builders import (
     form,
     said,
 )
+from evaluation_pipelines_tests.world.rows import Row, event, events_frame, prompt, tool
 
 RUBRICS = load_rubrics(None)
 OPENING = f"<<<material {BOUNDARY}>>>"

@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.ledger.score_store import ReceivedReply, Score
 from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+from evaluation_pipelines_tests.world.ledger import MARCH_1, NOON
 
 HASH = "ab" * 32
 

@@ -5,7 +5,7 @@ from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedEr
 from evaluation_pipelines.judging.ledger.score_store import ReceivedReply, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun, turn
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
+from evaluation_pipelines_tests.world.ledger import NOON
 
 
 def score_all(url: str, sessions: int) -> None:

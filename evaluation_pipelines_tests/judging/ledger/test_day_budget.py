@@ -19,7 +19,7 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     turn,
 )
 from evaluation_pipelines_tests.judging.ledger.score_workers import begin_all
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
+from evaluation_pipelines_tests.world.ledger import NOON, at
 
 DAY_USD = 1.0
 NOON_US = to_us(NOON)

@@ -38,7 +38,7 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     turn,
 )
 from evaluation_pipelines_tests.judging.ledger.score_workers import log_turns
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, MARCH_2, NOON, at
+from evaluation_pipelines_tests.world.ledger import MARCH_1, MARCH_2, NOON, at
 
 NOON_US = 1_772_366_400_000_000
 """2026-03-01 12:00 UTC: 20 513 days of 86 400 s and 12 h since 1970."""

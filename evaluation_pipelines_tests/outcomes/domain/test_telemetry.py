@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.outcomes.domain.telemetry import telemetry_outcomes
-from evaluation_pipelines_tests.builders import at
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import call, calls_of
+from evaluation_pipelines_tests.world.rows import at
 
 _EDIT = call("Edit", tool_class="edit")
 

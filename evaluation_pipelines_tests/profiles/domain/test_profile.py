@@ -12,7 +12,7 @@ from evaluation_pipelines.profiles.domain.profile import (
     parse_profile,
     share_points,
 )
-from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
+from evaluation_pipelines_tests.world.scorecards import criteria, judged_profile, profile
 
 VALID: dict[str, Any] = {
     "id": "p",

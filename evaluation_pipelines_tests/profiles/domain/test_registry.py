@@ -17,8 +17,8 @@ from evaluation_pipelines.profiles.domain.registry import (
     ranked,
 )
 from evaluation_pipelines.schemas import SCORECARDS
-from evaluation_pipelines_tests.builders import at, sessions_frame
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.rows import at, sessions_frame
+from evaluation_pipelines_tests.world.scorecards import (
     REGISTERED_AT,
     answered,
     criteria,

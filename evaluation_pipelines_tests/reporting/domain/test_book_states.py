@@ -16,7 +16,7 @@ from evaluation_pipelines.reporting.domain.book_states import (
 )
 from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
-from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.world.rows import Row
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDED = Window(

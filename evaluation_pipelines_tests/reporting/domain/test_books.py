@@ -24,7 +24,7 @@ from evaluation_pipelines.reporting.domain.books import (
 )
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines.sessions.domain.checks import senders
-from evaluation_pipelines_tests.builders import Row, api_request, don, events_frame, prompt, tool
+from evaluation_pipelines_tests.world.rows import Row, api_request, don, events_frame, prompt, tool
 
 SOUND = {
     # 100 events were counted: 90 under days of the range, 10 of a day far in the future.

@@ -24,8 +24,8 @@ from evaluation_pipelines.reporting.domain.charts import (
     trend,
 )
 from evaluation_pipelines.reporting.domain.comparison_report import picture
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     SINCE,
     UNTIL,
     compared,

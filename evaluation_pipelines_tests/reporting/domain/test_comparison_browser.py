@@ -12,7 +12,7 @@ import pytest
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.pages import content_security_policy
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.runs import (
     SINCE,
     UNTIL,
     audits,

@@ -36,8 +36,8 @@ from evaluation_pipelines.reporting.domain.comparison_tables import (
     worst_table,
 )
 from evaluation_pipelines.reporting.pages import one_line
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.comparison_builders import (
+from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.runs import (
     SINCE,
     UNTIL,
     audits,

@@ -18,7 +18,7 @@ from evaluation_pipelines.scorecards.domain.audit import (
     systematic,
     wanted,
 )
-from evaluation_pipelines_tests.scorecard_builders import evaluated_session, evaluated_sessions
+from evaluation_pipelines_tests.world.scorecards import evaluated_session, evaluated_sessions
 
 DAY = date(2026, 11, 2)
 

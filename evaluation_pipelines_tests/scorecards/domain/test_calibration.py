@@ -23,8 +23,8 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     leans,
     spearman,
 )
-from evaluation_pipelines_tests.builders import at
 from evaluation_pipelines_tests.docs.documents import named
+from evaluation_pipelines_tests.world.rows import at
 
 
 def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:

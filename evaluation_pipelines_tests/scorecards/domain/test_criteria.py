@@ -23,7 +23,7 @@ from evaluation_pipelines.scorecards.domain.criteria import (
     written_texts,
 )
 from evaluation_pipelines.sessions.session_queries import WINDOW_EVENTS, window_events
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     Row,
     doff,
     don,
@@ -33,7 +33,7 @@ from evaluation_pipelines_tests.builders import (
     sessions_frame,
     tool,
 )
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.scorecards import (
     REGISTERED_AT,
     answered,
     criteria,

@@ -27,8 +27,8 @@ from evaluation_pipelines.scorecards.domain.evaluation import (
     worst_criteria,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
-from evaluation_pipelines_tests.builders import sessions_frame
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.rows import sessions_frame
+from evaluation_pipelines_tests.world.scorecards import (
     REGISTERED_AT,
     answered,
     evaluated_session,
@@ -40,7 +40,7 @@ from evaluation_pipelines_tests.scorecard_builders import (
     results,
     said,
 )
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.scorecards import (
     scorecard as card,
 )
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.scorecards.domain.overrides import with_overrides, with_states
-from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, overrides, said
+from evaluation_pipelines_tests.world.scorecards import REGISTERED_AT, overrides, said
 
 CARD: dict[str, Any] = {
     "organization_id": "default",

@@ -28,8 +28,8 @@ from evaluation_pipelines.scorecards.domain.scorecard import (
     score_cards,
     with_scored_at,
 )
-from evaluation_pipelines_tests.builders import at
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.rows import at
+from evaluation_pipelines_tests.world.scorecards import (
     answered,
     criteria,
     evidence_of,

@@ -24,7 +24,7 @@ from evaluation_pipelines.scorecards.store import (
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
-from evaluation_pipelines_tests.scorecard_builders import (
+from evaluation_pipelines_tests.world.scorecards import (
     criteria,
     judged_profile,
     new_override,

@@ -25,13 +25,13 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
-from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world.lake_files import paths_of
+from evaluation_pipelines_tests.world.ledger import NOON
 
 
 def page_of(service: Service, key: str | None = None) -> str:

@@ -28,9 +28,9 @@ from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.examples import EXAMPLES
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world.ledger import NOON
 
 PERSON, JUDGE = 37.25, 43
 THEN = datetime(2026, 6, 2, 12, tzinfo=UTC)

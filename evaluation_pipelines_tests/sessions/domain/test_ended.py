@@ -11,7 +11,7 @@ from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.performance import excluded_by
 from evaluation_pipelines.sessions.session_queries import query_events
 from evaluation_pipelines.settings.exclusions import Rules, check_rules
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     api_request,
     at,
     events_frame,

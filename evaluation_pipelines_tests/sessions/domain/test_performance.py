@@ -16,7 +16,7 @@ from evaluation_pipelines.sessions.domain.performance import (
     recommendation,
     score_sessions,
 )
-from evaluation_pipelines_tests.builders import Row, session, sessions_frame
+from evaluation_pipelines_tests.world.rows import Row, session, sessions_frame
 
 DIMENSIONS = list(WEIGHTS)
 

@@ -23,7 +23,7 @@ from evaluation_pipelines.sessions.domain.summary import (
     to_yaml,
     used_by,
 )
-from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.world.rows import session, sessions_frame
 
 
 def row(**columns: object) -> dict[str, Any]:

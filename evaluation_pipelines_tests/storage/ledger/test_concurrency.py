@@ -24,16 +24,16 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     SessionIndex,
     SourceFiles,
 )
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
-    LANDED,
-    MARCH_1,
-    NOON,
-    add_file,
-)
 from evaluation_pipelines_tests.storage.ledger.workers import (
     commit_own_file,
     commit_shared_file,
     open_at_once,
+)
+from evaluation_pipelines_tests.world.ledger import (
+    LANDED,
+    MARCH_1,
+    NOON,
+    add_file,
 )
 
 SPAWN = multiprocessing.get_context("spawn")

@@ -10,7 +10,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger, ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part, PartDate, PartOrigin
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+from evaluation_pipelines_tests.world.ledger import (
     LANDED,
     MARCH_1,
     MARCH_2,

@@ -23,8 +23,8 @@ from evaluation_pipelines.storage.ledger.errors import (
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import source_file
 from evaluation_pipelines_tests.storage.ledger.revisions import differences
+from evaluation_pipelines_tests.world.ledger import source_file
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from datetime import date
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+from evaluation_pipelines_tests.world.ledger import (
     MARCH_1,
     MARCH_2,
     NOON,

@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents, append_events
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import log_turn, started, turn
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+from evaluation_pipelines_tests.world.ledger import MARCH_1, NOON
 
 
 def event(name: str) -> dict[str, object]:

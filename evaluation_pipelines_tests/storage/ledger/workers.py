@@ -6,7 +6,7 @@ from typing import Any
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import PositionMovedError, SourceFiles
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+from evaluation_pipelines_tests.world.ledger import (
     MARCH_1,
     add_file,
     batch,

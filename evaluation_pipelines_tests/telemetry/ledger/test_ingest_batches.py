@@ -24,7 +24,7 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     SourceFiles,
     UnknownSourceFileError,
 )
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+from evaluation_pipelines_tests.world.ledger import (
     LANDED,
     MARCH_1,
     MARCH_2,

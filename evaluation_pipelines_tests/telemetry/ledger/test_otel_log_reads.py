@@ -8,8 +8,8 @@ from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.lock import INGEST, LockLostError, held
 from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogRead, OtelLogReads
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.storage.locks import lose_lock
+from evaluation_pipelines_tests.world.ledger import NOON
 
 A, B, C = (bytes([byte]) * 16 for byte in b"abc")
 FIRST = OtelLogRead("host/db.otel_logs", 1, "clickhouse/1", 100, 50, 100, A + B, NOON)

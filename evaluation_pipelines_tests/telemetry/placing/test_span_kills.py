@@ -13,10 +13,10 @@ from evaluation_pipelines_tests.build.test_build_kills import (
     finish,
     tables_of,
 )
-from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 from evaluation_pipelines_tests.telemetry.placing.span_lines import DAY_S, line, turn
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world.lake_files import make_older, root_of
 
 DATES = 3
 _LANDED = "agent_events_landed"

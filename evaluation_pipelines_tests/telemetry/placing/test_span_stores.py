@@ -24,7 +24,6 @@ from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SessionIndex
 from evaluation_pipelines.telemetry.quarantine.retry import Reread, Retry
 from evaluation_pipelines_tests.erasure.two_people import found
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.placing.span_lines import (
     DAY_S,
     NOON,
@@ -39,6 +38,7 @@ from evaluation_pipelines_tests.telemetry.spans.captured import requests
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import attributes, claude, request
 from evaluation_pipelines_tests.world import line as logs
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 ROOT, *INNER = turn("t1", DAY_S, "s1")
 EARLIER = turn("t2", 0, "s1", named="all")

@@ -37,7 +37,6 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     FEW,
@@ -55,6 +54,7 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, SESSION, claude, line
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 
 def assert_same_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:

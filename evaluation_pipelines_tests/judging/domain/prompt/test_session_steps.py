@@ -16,7 +16,7 @@ from evaluation_pipelines.judging.domain.prompt.session_steps import (
     results_from_requests,
     session_steps,
 )
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
     decision,

@@ -23,7 +23,8 @@ from evaluation_pipelines.judging.domain.prompt.transcript import (
     total_tokens,
     truncate,
 )
-from evaluation_pipelines_tests.builders import (
+from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
+from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
     decision,
@@ -32,7 +33,6 @@ from evaluation_pipelines_tests.builders import (
     prompt,
     tool,
 )
-from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
 
 
 def without_secrets(text: str) -> Redacted:

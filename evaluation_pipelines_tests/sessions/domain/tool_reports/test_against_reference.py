@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
@@ -17,6 +16,7 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     reports,
     said,
 )
+from evaluation_pipelines_tests.world.rows import Row
 
 WORDS = "greeting invoice_total checkout cart.py search_index test_cart.py stock now it a".split()
 MANY = "p q r s t u v w x"

@@ -15,7 +15,6 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     window_failures,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
     calls_of,
@@ -23,6 +22,7 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     said,
     sessions_of,
 )
+from evaluation_pipelines_tests.world.rows import Row
 
 GOOD = [call("Read", parameters={"file_path": name}) for name in ("first.py", "second.md", "3")]
 FAILED = call("Grep", "failed", parameters={"pattern": "needle"})

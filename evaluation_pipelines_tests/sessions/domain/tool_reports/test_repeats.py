@@ -16,8 +16,8 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     Question,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.repeats import earliest_similar, similarity
-from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import call, only_report
+from evaluation_pipelines_tests.world.rows import Row
 
 
 def repeated(rows: list[Row]) -> list[Any]:

@@ -9,7 +9,7 @@ import polars as pl
 from evaluation_pipelines.schemas.sessions import ToolCalls
 from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
+from evaluation_pipelines_tests.world.rows import START, Row, at, session, sessions_frame
 
 
 def call(tool: str = "Read", outcome: str = "ok", **columns: Any) -> Row:

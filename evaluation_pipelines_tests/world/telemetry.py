@@ -1,6 +1,6 @@
-"""The world of a test: sessions in a row each, told in the telemetry that an agent sends.
+"""Sessions in a row each, told in the telemetry that an agent sends.
 
-A test gives what matters to it, and the pipeline reads the rest as it reads genuine telemetry.
+The pipeline reads them as it reads genuine telemetry.
 """
 
 import json

@@ -14,6 +14,25 @@ Row: TypeAlias = dict[str, object]
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 
 
+def row(columns: Iterable[str], *values: Mapping[str, object]) -> Row:
+    """A row with all of the columns: null where nothing is given, later values for earlier ones.
+
+    Raises:
+        ValueError: A value is of no column.
+    """
+    found: Row = dict.fromkeys(columns)
+    for given in values:
+        if unknown := given.keys() - found.keys():
+            raise ValueError(f"no columns: {sorted(unknown)}")
+        found |= given
+    return found
+
+
+def frame(schema: Mapping[str, pl.DataType], rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """Rows of a schema; null where a row has nothing."""
+    return pl.DataFrame([row(schema, given) for given in rows], schema, orient="row")
+
+
 def at(seconds: float) -> datetime:
     """The time that many seconds after the start of every test session."""
     return START + timedelta(seconds=seconds)
@@ -38,10 +57,8 @@ def event(event_name: str, seconds: float = 0.0, **columns: object) -> Row:
         "source_file_id": "file",
         "source_offset": 0,
     }
-    row = dict.fromkeys(EVENTS_WITH_TEXTS, None) | defaults | columns
-    if unknown := row.keys() - EVENTS_WITH_TEXTS.keys():
-        raise ValueError(f"no columns of agent_events: {sorted(unknown)}")
-    return row | {"event_id": row["event_id"] or _content_id(row)}
+    told = row(EVENTS_WITH_TEXTS, defaults, columns)
+    return told | {"event_id": told["event_id"] or _content_id(told)}
 
 
 def prompt(seconds: float, **columns: object) -> Row:
@@ -88,7 +105,7 @@ def doff(seconds: float, masque: str | None = None, **columns: object) -> Row:
 
 def events_frame(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """The rows as a frame with the schema of ``agent_events``."""
-    return pl.DataFrame(list(rows), schema=EVENTS_WITH_TEXTS, orient="row").with_columns(
+    return frame(EVENTS_WITH_TEXTS, rows).with_columns(
         has_content=pl.col("content").is_not_null(),
         has_parameters=pl.col("tool_parameters").is_not_null(),
     )
@@ -117,15 +134,12 @@ def session(**columns: object) -> Row:
         "content_hash": "0",
         "session_date": START.date(),
     }
-    row = dict.fromkeys(AGENT_SESSIONS.schema, None) | defaults | columns
-    if unknown := row.keys() - AGENT_SESSIONS.schema.keys():
-        raise ValueError(f"no columns of agent_sessions: {sorted(unknown)}")
-    return row
+    return row(AGENT_SESSIONS.schema, defaults, columns)
 
 
 def sessions_frame(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """The rows as a frame with the schema of ``agent_sessions``."""
-    return pl.DataFrame(list(rows), schema=AGENT_SESSIONS.schema, orient="row")
+    return frame(AGENT_SESSIONS.schema, rows)
 
 
 _ATTRIBUTION_LINE: Row = {"organization_id": None, "source_cli": None, "service_name": None}
@@ -133,6 +147,6 @@ _ATTRIBUTION_LINE: Row = {"organization_id": None, "source_cli": None, "service_
 _NOT_CONTENT = {"event_id", "session_date", "source_file_id", "source_offset"}
 
 
-def _content_id(row: Row) -> bytes:
-    content = [(name, value) for name, value in sorted(row.items()) if name not in _NOT_CONTENT]
+def _content_id(told: Row) -> bytes:
+    content = [(name, value) for name, value in sorted(told.items()) if name not in _NOT_CONTENT]
     return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()

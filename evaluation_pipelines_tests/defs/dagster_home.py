@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_CONFIGURATION = Path(__file__).parents[1] / "dagster.yaml"
+_CONFIGURATION = Path(__file__).parents[2] / "dagster.yaml"
 
 
 def dagster_home(folder: Path) -> Path:

@@ -61,7 +61,7 @@ def _wait_for(process: subprocess.Popen[bytes], *is_ready: object) -> None:
         TimeoutError: it ended, or did not answer within a minute.
     """
     deadline = time.monotonic() + 60
-    while subprocess.run([str(each) for each in is_ready], check=False).returncode:
+    while subprocess.run([str(word) for word in is_ready], check=False).returncode:
         if process.poll() is not None or time.monotonic() > deadline:
             message = f"PostgreSQL does not answer: {' '.join(map(str, is_ready))}"
             raise TimeoutError(message)
@@ -73,12 +73,12 @@ def _user() -> str | None:
     if os.geteuid() != 0:
         return None
     known = {passwd.pw_name for passwd in pwd.getpwall()}
-    return next(each for each in _UNPRIVILEGED if each in known)
+    return next(name for name in _UNPRIVILEGED if name in known)
 
 
 def _run(user: str | None, *command: object) -> None:
     subprocess.run(
-        [str(each) for each in command],
+        [str(word) for word in command],
         check=True,
         user=user,
         cwd="/",

@@ -13,7 +13,15 @@ from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, SESSIO
 from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, evidence
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.scorecards.store import NewOverride
-from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
+from evaluation_pipelines_tests.world.rows import (
+    START,
+    Row,
+    at,
+    frame,
+    row,
+    session,
+    sessions_frame,
+)
 
 REGISTERED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """Before every session of the builders."""
@@ -81,7 +89,7 @@ def evidence_of(
 ) -> pl.DataFrame:
     """Return evidence of sessions with ``is_best_match``; performance rows by ``session_key``."""
     sessions = sessions_frame(rows)
-    scores = [{"organization_id": "default", **each} for each in performance]
+    scores = [{"organization_id": "default", **told} for told in performance]
     tools = [
         {"organization_id": "default", "session_key": key, "effectiveness_score": score}
         for key, score in (effectiveness or {}).items()
@@ -118,15 +126,15 @@ def result(**columns: object) -> Row:
         "score_analysis": "Too hasty.",
         "completed_at": REGISTERED_AT,
     }
-    row = dict.fromkeys(JUDGE_RESULTS, None) | defaults | columns
+    told = row(JUDGE_RESULTS, defaults, columns)
     for name in ("criteria_scores", "sample_totals"):
-        row[name] = None if row[name] is None else json.dumps(row[name])
-    return row
+        told[name] = None if told[name] is None else json.dumps(told[name])
+    return told
 
 
 def results(*rows: Mapping[str, object]) -> pl.DataFrame:
     """Return JUDGE_RESULTS."""
-    return pl.DataFrame(list(rows), schema=JUDGE_RESULTS, orient="row")
+    return frame(JUDGE_RESULTS, rows)
 
 
 def said(override_id: int, score: float, **columns: object) -> Row:
@@ -178,12 +186,12 @@ def evaluated_session(score: float | None = 80.0, /, **columns: object) -> Row:
         "content_hash": "0",
         "session_date": START.date(),
     }
-    return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
+    return row(SESSION_EVALUATIONS.schema, defaults, columns)
 
 
 def evaluated_sessions(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """Return SESSION_EVALUATIONS."""
-    return pl.DataFrame(list(rows), schema=SESSION_EVALUATIONS.schema, orient="row")
+    return frame(SESSION_EVALUATIONS.schema, rows)
 
 
 def scorecard(score: float, /, **columns: object) -> Row:
@@ -208,16 +216,16 @@ def scorecard(score: float, /, **columns: object) -> Row:
         "started_at": at(0),
         "session_date": START.date(),
     }
-    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+    return row(SCORECARDS.schema, defaults, columns)
 
 
 def new_override(score: float = 20.0, /, **columns: Any) -> NewOverride:
     """Return what Ada says of session ``s1#baseline-1`` under ``p``, on a scale of 0 to 100."""
-    row: dict[str, Any] = said(0, score, automatic_score=None) | columns
+    told: dict[str, Any] = said(0, score, automatic_score=None) | columns
     of_stored = {"override_id", "made_at"}
-    return NewOverride(**{name: row[name] for name in row.keys() - of_stored})
+    return NewOverride(**{name: told[name] for name in told.keys() - of_stored})
 
 
 def overrides(*rows: Mapping[str, object]) -> pl.DataFrame:
     """Return OVERRIDE_ROWS."""
-    return pl.DataFrame(list(rows), schema=OVERRIDE_ROWS, orient="row")
+    return frame(OVERRIDE_ROWS, rows)

@@ -4,7 +4,7 @@ It speaks what clickhouse-connect's HTTP client asks for: queries with bound par
 with their rows in the body, basic authentication, and errors with their code. In a process of its
 own, because an engine serves one folder a process::
 
-    python -m evaluation_pipelines_tests.clickhouse_server --folder /tmp/engine --password secret
+    python -m evaluation_pipelines_tests.servers.clickhouse --folder /tmp/engine --password secret
 """
 
 import argparse
@@ -158,7 +158,7 @@ def clickhouse_server(
         port: Any free one when it is 0.
         certificate: PEM file with a certificate and its key, for TLS.
     """
-    command = [sys.executable, "-m", "evaluation_pipelines_tests.clickhouse_server"]
+    command = [sys.executable, "-m", "evaluation_pipelines_tests.servers.clickhouse"]
     options = ["--folder", str(folder), "--password", password, "--port", str(port)]
     encryption = ["--certificate", str(certificate)] if certificate else []
     with subprocess.Popen(

@@ -13,7 +13,7 @@ from obstore.store import from_url
 
 from evaluation_pipelines.storage import object_store
 from evaluation_pipelines.storage.object_store import Patience
-from evaluation_pipelines_tests.object_server import BUCKET, FaultyServer, faulty, variables
+from evaluation_pipelines_tests.servers.s3 import BUCKET, FaultyServer, faulty, variables
 
 QUICK = Patience(pauses_s=(0.01, 0.02, 0.05, 0.1))
 

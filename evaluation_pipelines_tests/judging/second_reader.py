@@ -59,7 +59,7 @@ def _said(reply: str, name: str, most: int) -> set[int]:
         is_name = before.strip(_MARKS + "-").lower() == name
         if is_name and all(number.isdigit() for number in numbers) and int(numbers[1]) == most:
             found.add(int(numbers[0]))
-    return {each for each in found if each <= most}
+    return {points for points in found if points <= most}
 
 
 def _single(reply: str, name: str, most: int) -> bool:

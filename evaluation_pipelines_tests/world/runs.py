@@ -12,7 +12,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison, Question,
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.schemas import SCORECARDS
-from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.world.rows import Row, frame, row
 
 UNTIL = datetime(2026, 11, 21, tzinfo=UTC)
 SINCE = UNTIL - timedelta(days=28)
@@ -41,15 +41,12 @@ def run(number: int, score: float | None = 80.0, **columns: object) -> Row:
         "failed_at_start": False,
         "status": "completed",
     }
-    row = dict.fromkeys(RUNS, None) | defaults | columns
-    if unknown := row.keys() - RUNS.keys():
-        raise ValueError(f"no columns of RUNS: {sorted(unknown)}")
-    return row
+    return row(RUNS, defaults, columns)
 
 
 def runs(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """RUNS."""
-    return pl.DataFrame(list(rows), schema=RUNS, orient="row")
+    return frame(RUNS, rows)
 
 
 def sample(
@@ -65,25 +62,24 @@ def sample(
 def scores(mean: float, number: int, spread: float = 8.0, seed: int = 1) -> list[float]:
     """Scores with about this mean and spread, 0-100."""
     drawn = np.random.default_rng(seed).normal(mean, spread, number)
-    return [float(each) for each in np.clip(drawn, 0, 100)]
+    return [float(score) for score in np.clip(drawn, 0, 100)]
 
 
 def audits(*rows: Mapping[str, object]) -> pl.DataFrame:
     """AUDITS, drawn on the day of ``run`` with probability 1/2 unless given."""
     drawn: Row = {"inclusion_probability": 0.5, "session_date": (UNTIL - timedelta(days=2)).date()}
-    whole = [dict.fromkeys(AUDITS) | drawn | dict(row) for row in rows]
-    return pl.DataFrame(whole, schema=AUDITS, orient="row")
+    return frame(AUDITS, [drawn | dict(given) for given in rows])
 
 
 def card(**columns: object) -> Row:
     """The card ``card 1``, on a scale of 0 to 10."""
     defaults: Row = {"card_id": "card 1", "scale_min": 0.0, "scale_max": 10.0, "reasoning": "c 2.0"}
-    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+    return row(SCORECARDS.schema, defaults, columns)
 
 
 def cards(*rows: Mapping[str, object]) -> pl.DataFrame:
     """SCORECARDS."""
-    return pl.DataFrame(list(rows), schema=SCORECARDS.schema, orient="row")
+    return frame(SCORECARDS.schema, rows)
 
 
 def compared(
@@ -106,9 +102,9 @@ def three_models() -> list[Row]:
 def worse_lately() -> list[Row]:
     """Runs of seven weeks of ``a``, six a day; in the last week they are 30 points lower."""
     return [
-        each
+        run
         for ago in range(1, 50)
-        for each in sample(
+        for run in sample(
             "a",
             scores(60 if ago > 7 else 30, 6, 10, seed=ago),
             100 * ago,

@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world.lake_files import root_of
 
 _Key: TypeAlias = tuple[bytes | str, ...]
 

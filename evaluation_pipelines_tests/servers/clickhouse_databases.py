@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from evaluation_pipelines.storage.clickhouse import embedded_dsn, open_clickhouse
-from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
+from evaluation_pipelines_tests.servers.clickhouse import clickhouse_server
 
 REAL_SERVER = "EVAL_CLICKHOUSE_TEST_URL"
 """DSN of a real server; without it tests run against the HTTP interface of ``clickhouse_server``.
