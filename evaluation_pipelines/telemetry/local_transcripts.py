@@ -259,7 +259,8 @@ def read_transcript(
             if not line.is_terminated:
                 break
             if line.is_overlong:
-                reader.refuse(line.offset, line.length_bytes, f"longer than {limit} bytes")
+                reason = f"longer than {limit} bytes"
+                reader.refuse(line.text, line.offset, line.length_bytes, reason)
             elif line.text.strip():
                 reader.read(line.text, line.offset)
             end = line.next_offset

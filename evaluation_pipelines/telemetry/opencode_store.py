@@ -6,7 +6,7 @@ Both are read without a change to any file, also while OpenCode writes to them.
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from stat import S_ISREG
@@ -70,7 +70,7 @@ def session_lines(path: Path, session_id: str) -> Iterator[bytes]:
     yield b'{"info":%b}\n' % _content(path)
     for message in sorted(_files(root / "message" / session_id), key=_created):
         parts = [_content(part) for part in _files(root / "part" / message.stem)]
-        yield b'{"info":%b,"parts":[%b]}\n' % (_content(message), b",".join(parts))
+        yield _line(message.stem, _content(message), parts)
 
 
 def _root(session_id: str, parent_of: Callable[[str], Any]) -> str:
@@ -90,10 +90,15 @@ def _database_lines(path: Path, session_id: str) -> Iterator[bytes]:
             yield b'{"info":%b}\n' % info
         for message, data in _rows(connection, _MESSAGES, session_id):
             parts = [_with_id(*part) for part in _rows(connection, _PARTS, message)]
-            yield b'{"info":%b,"parts":[%b]}\n' % (_with_id(message, data), b",".join(parts))
+            yield _line(message, _with_id(message, data), parts)
     after = path.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise OSError(f"{path} was changed while it was read")
+
+
+def _line(message: str, info: bytes, parts: Iterable[bytes]) -> bytes:
+    key = json.dumps(message).encode()
+    return b'{"key":%b,"info":%b,"parts":[%b]}\n' % (key, info, b",".join(parts))
 
 
 def _with_id(name: str, data: str) -> bytes:

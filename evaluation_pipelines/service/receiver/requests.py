@@ -127,7 +127,7 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     for reader in readers:
         for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):
             if line.is_overlong:
-                reader.refuse(line.offset, line.length_bytes, "too long")
+                reader.refuse(line.text, line.offset, line.length_bytes, "too long")
             elif line.text.strip():
                 reader.read(line.text, line.offset)
         reader.finish(is_final=True)

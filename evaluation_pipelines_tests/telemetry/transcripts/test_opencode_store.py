@@ -158,6 +158,15 @@ def test_empty_values_of_a_database_stop_no_session(workplace: Workplace) -> Non
     with closing(sqlite3.connect(path)) as database:
         database.executescript(WITHOUT_VALUES)
     assert read(workplace).counts.quarantined == 1  # the message of the empty part
+    # Its session is read again from its start.
+    for number in range(2):
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("UPDATE session SET time_updated = ?", (number,))
+            database.execute("UPDATE message SET time_updated = ?", (2 * 10**12 + number,))
+        transcripts = read(workplace).transcripts
+        assert transcripts is not None
+        assert transcripts.files == 3
+    assert workplace.quarantined().height == 1
     assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
 
 

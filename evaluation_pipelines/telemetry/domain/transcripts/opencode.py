@@ -3,6 +3,7 @@
 A line has the session, or a message with its parts. A document has all of them.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -121,6 +122,8 @@ class _Message(NamedTuple):
 
 
 _LINE = msgspec.json.Decoder(_Line)
+_KEY = re.compile(rb'\{"key":"([^"]{1,100})')
+"""Id of a message, before what its store has of it."""
 
 
 @dataclass(slots=True)
@@ -128,7 +131,8 @@ class OpenCodeTranscript(Transcript):
     """Reader of a session, which is read from its start each time.
 
     ``context`` has ``session``, ``parent``, ``created``, ``repository``, if it may be kept
-    ``folder``, and ``done``: time and id of the last ended message so far.
+    ``folder``, ``done``: time and id of the last ended message so far, and ``faults``: ids of
+    unreadable messages so far.
     """
 
     program: ClassVar[str] = "opencode"
@@ -143,6 +147,14 @@ class OpenCodeTranscript(Transcript):
         for message in entry.messages:
             self._read_message(_Message(offset, message.info, message.parts))
         return "" if "done" in self.context else "session"
+
+    def _is_first_fault(self, line: bytes) -> bool:
+        key = (found := _KEY.match(line)) and found[1].decode(errors="replace")
+        known: list[str] = self.context.setdefault("faults", [])
+        if (key or "session") in known:
+            return False
+        known.append(key or "session")
+        return True
 
     def finish(self, *, is_final: bool) -> None:
         """Read open messages as they are after long silence. They stay open."""

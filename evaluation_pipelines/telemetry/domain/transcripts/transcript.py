@@ -213,17 +213,23 @@ class Transcript(ABC):
         try:
             kind = self._read(line, offset)
         except msgspec.ValidationError:
-            if (other := self._kind_of(line, offset)) is not None:
+            other = self._kind_of(line, offset)
+            if other is not None and self._is_first_fault(line):
                 self._count(offset, other, is_known=False)
         except (ValueError, RecursionError):
-            self.refuse(offset, len(line), "not JSON")
+            self.refuse(line, offset, len(line), "not JSON")
         else:
             if kind:
                 self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
 
-    def refuse(self, offset: int, length_bytes: int, reason: str) -> None:
-        """Note a line that cannot be read."""
-        self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
+    def refuse(self, line: bytes, offset: int, length_bytes: int, reason: str) -> None:
+        """Note a line that cannot be read, of which ``line`` is at least the beginning."""
+        if self._is_first_fault(line):
+            self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
+
+    def _is_first_fault(self, line: bytes) -> bool:  # noqa: ARG002 - a line of a file is read once
+        """Return False if an earlier reading told that this line cannot be read."""
+        return True
 
     def finish(self, *, is_final: bool) -> None:  # noqa: B027 - not all programs need it
         """Make records of messages that have ended, and of all others if the file is final."""
@@ -283,7 +289,7 @@ class Transcript(ABC):
         except msgspec.ValidationError:
             return "of another form"
         except (ValueError, RecursionError):
-            self.refuse(offset, len(line), "not JSON")
+            self.refuse(line, offset, len(line), "not JSON")
             return None
 
     def _count(self, offset: int, kind: str, *, is_known: bool) -> None:
