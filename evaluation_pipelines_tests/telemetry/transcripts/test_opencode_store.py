@@ -13,6 +13,7 @@ import pytest
 
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry import local_transcripts, opencode_store
+from evaluation_pipelines.telemetry.domain.transcripts.opencode import OpenCodeTranscript
 from evaluation_pipelines.telemetry.local_transcripts import local_session
 from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (
@@ -61,6 +62,20 @@ def test_a_step_that_takes_long_is_read_at_its_end(
     read(workplace)
     row = session(workplace, SESSIONS["opencode/1.18.33"][0])
     assert (row["input_tokens"], row["tools_ok"], row["prompts"]) == (102, 1, 1 + queued)
+
+
+def test_a_session_without_an_answer_is_counted_once() -> None:
+    session, prompt = (
+        b'{"info":{"id":"ses_1","version":"1.18.33","time":{"created":1}}}',
+        b'{"key":"msg_1","info":{"id":"msg_1","role":"user","time":{"created":2}},"parts":[]}',
+    )
+    first = OpenCodeTranscript()
+    second = OpenCodeTranscript(context=first.context)
+    for reader in (first, second):
+        reader.read(session, 0)
+        reader.read(prompt, 70)
+    assert [kind for _, kind in first.lines] == [("1.18.33", "session", True)]
+    assert second.lines == []
 
 
 def test_a_database_is_read_while_it_is_written_and_nothing_in_it_changes(

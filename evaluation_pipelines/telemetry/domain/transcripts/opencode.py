@@ -143,10 +143,11 @@ class OpenCodeTranscript(Transcript):
         if entry.info.role is not None:
             self._read_message(_Message(offset, entry.info, entry.parts))
             return ""
+        kind = "" if "created" in self.context else "session"  # counted by an earlier reading
         self._begin(entry.info)
         for message in entry.messages:
             self._read_message(_Message(offset, message.info, message.parts))
-        return "" if "done" in self.context else "session"
+        return kind
 
     def _is_first_fault(self, line: bytes) -> bool:
         key = (found := _KEY.match(line)) and found[1].decode(errors="replace")
