@@ -187,7 +187,7 @@ def _stored(file: TranscriptFile) -> list[TranscriptFile]:
     return [
         StoredTranscript(
             program=file.program,
-            path=folder / session.session_id,
+            path=folder / str(session.session_id),
             group=folder / session.root,
             device=file.device,
             inode=file.inode,

@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 _SESSIONS = """
     SELECT session.id, session.parent_id,
-        CAST(max(ifnull(session.time_updated, 0), ifnull(max(message.time_updated), 0)) AS INTEGER),
+        max(ifnull(CAST(session.time_updated AS INTEGER), 0),
+            ifnull(CAST(max(message.time_updated) AS INTEGER), 0)),
         sum(ifnull(length(message.data), 1))
     FROM session JOIN message ON message.session_id = session.id GROUP BY session.id
 """
@@ -23,14 +24,18 @@ _SESSION = "SELECT id, parent_id, version, directory, time_created FROM session 
 _DATA = "SELECT id, CAST(ifnull(data, '') AS TEXT) FROM"  # empty is refused: no JSON
 _MESSAGES = f"{_DATA} message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = f"{_DATA} part WHERE message_id = ? ORDER BY id"
+_LATEST_MS = 2**63 // 10**6 - 1
 _DEEPEST = 32
 """How many sub-agents may have called each other."""
 
 
 class StoredSession(NamedTuple):
-    """A session with messages. ``root`` is itself, or of a sub-agent that of a person."""
+    """A session with messages. ``root`` is itself, or of a sub-agent that of a person.
 
-    session_id: str
+    ``session_id`` is as stored: no text in a broken database.
+    """
+
+    session_id: Any
     root: str
     size_bytes: int
     modified_at_ns: int
@@ -47,7 +52,9 @@ def stored_sessions(path: Path) -> list[StoredSession]:
             rows = _rows(connection, _SESSIONS)
         parents = {name: parent for name, parent, *_ in rows}
         return [
-            StoredSession(name, _root(name, parents.get), size, at * 10**6)
+            StoredSession(
+                name, str(_root(name, parents.get)), size, max(0, min(at, _LATEST_MS)) * 10**6
+            )
             for name, _, at, size in rows
         ]
     root = _root(path.stem, lambda name: _document(path.parent / f"{name}.json").get("parentID"))
@@ -57,7 +64,7 @@ def stored_sessions(path: Path) -> list[StoredSession]:
     return [StoredSession(path.stem, root, size_bytes, modified_at_ns)]
 
 
-def session_lines(path: Path, session_id: str) -> Iterator[bytes]:
+def session_lines(path: Path, session_id: Any) -> Iterator[bytes]:
     """Yield a session, then its messages with their parts, each on a line.
 
     Raises:
@@ -73,7 +80,7 @@ def session_lines(path: Path, session_id: str) -> Iterator[bytes]:
         yield _line(message.stem, _content(message), parts)
 
 
-def _root(session_id: str, parent_of: Callable[[str], Any]) -> str:
+def _root(session_id: Any, parent_of: Callable[[str], Any]) -> Any:
     for _ in range(_DEEPEST):
         if not isinstance(parent := parent_of(session_id), str):
             break
@@ -81,13 +88,12 @@ def _root(session_id: str, parent_of: Callable[[str], Any]) -> str:
     return session_id
 
 
-def _database_lines(path: Path, session_id: str) -> Iterator[bytes]:
+def _database_lines(path: Path, session_id: Any) -> Iterator[bytes]:
     before = path.stat()
     with closing(_connect(path)) as connection:
         for name, parent, version, directory, created in _rows(connection, _SESSION, session_id):
             session = {"id": name, "parentID": parent, "version": version, "directory": directory}
-            info = json.dumps(session | {"time": {"created": created}}).encode()
-            yield b'{"info":%b}\n' % info
+            yield b'{"info":%b}\n' % _encoded(session | {"time": {"created": created}})
         for message, data in _rows(connection, _MESSAGES, session_id):
             parts = [_with_id(*part) for part in _rows(connection, _PARTS, message)]
             yield _line(message, _with_id(message, data), parts)
@@ -96,13 +102,18 @@ def _database_lines(path: Path, session_id: str) -> Iterator[bytes]:
         raise OSError(f"{path} was changed while it was read")
 
 
-def _line(message: str, info: bytes, parts: Iterable[bytes]) -> bytes:
-    key = json.dumps(message).encode()
+def _line(message: Any, info: bytes, parts: Iterable[bytes]) -> bytes:
+    key = _encoded(str(message))
     return b'{"key":%b,"info":%b,"parts":[%b]}\n' % (key, info, b",".join(parts))
 
 
-def _with_id(name: str, data: str) -> bytes:
-    return f'{{"id":{json.dumps(name)},{data.removeprefix("{")}'.replace("\n", " ").encode()
+def _encoded(value: Any) -> bytes:
+    """Encode a value, and bytes so that the reader refuses them."""
+    return json.dumps(value, default=lambda sent: {"bytes": len(sent)}).encode()
+
+
+def _with_id(name: Any, data: str) -> bytes:
+    return b'{"id":%b,%b' % (_encoded(name), data.removeprefix("{").replace("\n", " ").encode())
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -111,12 +122,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     has_log = log.exists() and log.stat().st_size > 0
     option = "readonly_shm=1" if has_log else "immutable=1"
     try:
-        return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&{option}", uri=True)
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&{option}", uri=True)
     except sqlite3.Error as error:
         raise OSError(f"{path} cannot be read: {error}") from None
+    connection.text_factory = lambda text: text.decode(errors="replace")
+    return connection
 
 
-def _rows(connection: sqlite3.Connection, query: str, *values: str) -> list[tuple[Any, ...]]:
+def _rows(connection: sqlite3.Connection, query: str, *values: Any) -> list[tuple[Any, ...]]:
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.Error as error:

@@ -185,6 +185,35 @@ def test_empty_values_of_a_database_stop_no_session(workplace: Workplace) -> Non
     assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
 
 
+OF_BYTES = """
+UPDATE session SET id = x'ff' WHERE parent_id IS NULL AND title LIKE '%fork%';
+UPDATE message SET session_id = x'ff' WHERE session_id = 'ses_dd8b95e85ffeUuWzSyTt3XWNYt';
+UPDATE session SET version = x'ff', time_updated = x'ff' WHERE parent_id IS NOT NULL;
+UPDATE session SET directory = CAST(x'2fff' AS TEXT), time_updated = 1e30
+    WHERE id = 'ses_dd8b9e1eeffeh0YtZXGoSfETy3';
+"""
+"""Bytes in the id of the fork and in the version of the sub-agent. No UTF-8 in the third one."""
+
+
+def test_sessions_with_bytes_are_quarantined_and_others_are_read(workplace: Workplace) -> None:
+    path = put("opencode/1.18.33") / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(OF_BYTES)
+    report = read(workplace).transcripts
+    assert report is not None
+    assert (report.files, report.skipped, dict(report.unknown)) == (3, [], {})
+    reasons = [row["reason"] for row in workplace.quarantined().to_dicts()]
+    places = sorted(reason.partition(f"{path}/")[2] for reason in reasons)
+    assert [place.partition(",")[0] for place in places] == [
+        "b'\\xff'",
+        "ses_dd8b9b1c7ffekRfeYQYHXMU1T6",
+    ]
+    assert all(place.endswith(": a session of another form") for place in places)
+    # Without the requests 8 and 9 of the sub-agent.
+    assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11 - 2
+    assert workplace.sessions().height == 1
+
+
 def test_databases_of_other_channels_are_read(workplace: Workplace) -> None:
     folder = put("opencode/1.18.33") / "opencode"
     (folder / "opencode.db").rename(folder / "opencode-dev.db")

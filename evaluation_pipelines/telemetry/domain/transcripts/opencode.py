@@ -139,7 +139,13 @@ class OpenCodeTranscript(Transcript):
     _open_messages: list[_Message] = field(default_factory=list)
 
     def _read(self, line: bytes, offset: int) -> str:
-        entry: _Line = decode(_LINE, line)
+        try:
+            entry: _Line = decode(_LINE, line)
+        except msgspec.ValidationError:
+            if "session" in self.context:
+                raise
+            self.refuse(line, offset, len(line), "a session of another form")
+            return ""
         if entry.info.role is not None:
             self._read_message(_Message(offset, entry.info, entry.parts))
             return ""
@@ -177,7 +183,7 @@ class OpenCodeTranscript(Transcript):
 
         A prompt ends none: it can be queued while the agent works.
         """
-        if message.key <= self.context.get("done", []):
+        if message.key <= self.context.get("done", []) or "session" not in self.context:
             return
         if message.info.role == "assistant":
             self._end_messages()
