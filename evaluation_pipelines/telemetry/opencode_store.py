@@ -113,7 +113,9 @@ def _encoded(value: Any) -> bytes:
 
 
 def _with_id(name: Any, data: str) -> bytes:
-    return b'{"id":%b,%b' % (_encoded(name), data.removeprefix("{").replace("\n", " ").encode())
+    rest = data.lstrip().removeprefix("{").replace("\n", " ")
+    comma = b"" if rest.lstrip().startswith("}") else b","
+    return b'{"id":%b%b%b' % (_encoded(name), comma, rest.encode())
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -165,6 +165,7 @@ CREATE TABLE loose AS SELECT * FROM message; DROP TABLE message;
 ALTER TABLE loose RENAME TO message; UPDATE message SET time_updated = NULL;
 CREATE TABLE loose AS SELECT * FROM part; DROP TABLE part; ALTER TABLE loose RENAME TO part;
 UPDATE part SET data = NULL WHERE rowid = (SELECT max(rowid) FROM part);
+UPDATE part SET data = ' { }' WHERE data ->> 'type' = 'step-start';
 """
 
 
