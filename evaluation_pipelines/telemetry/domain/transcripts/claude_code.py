@@ -271,6 +271,7 @@ class ClaudeCodeTranscript(Transcript):
         reply = self._reply
         if reply is None or reply.message.id != message.id:
             self.finish(is_final=True)
+            self._answer()
             reply = self._reply = _Reply(entry, message, offset, place, [])
         elif message.usage is not None:
             reply.message.usage = message.usage
@@ -316,8 +317,7 @@ class ClaudeCodeTranscript(Transcript):
             self._read_prompt(entry, place, _text_of(message.content) or "", offset)
 
     def _read_prompt(self, entry: _Line, place: Place, content: str, offset: int) -> None:
-        self.finish(is_final=True)
-        self._calls.clear()  # of an interrupted turn
+        self._interrupt()
         command = _COMMAND.match(content)
         if _NO_PROMPT.match(content) and command is None:
             return

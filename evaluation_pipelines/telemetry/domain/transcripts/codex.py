@@ -165,6 +165,7 @@ class CodexTranscript(Transcript):
         }
 
     def _read_turn(self, entry: _Line, payload: _Payload, offset: int) -> None:
+        self._answer()
         self._end_copy(entry, payload, offset)
         self.context["model"] = payload.model or self.context.get("model")
         self.context["effort"] = payload.effort
@@ -184,7 +185,7 @@ class CodexTranscript(Transcript):
         self._add(offset, place, name, entry.timestamp, common | columns)
 
     def _read_prompt(self, entry: _Line, payload: _Payload, offset: int) -> None:
-        self._calls.clear()  # of an interrupted turn
+        self._interrupt()
         if self.context.get("parent") is None:
             columns = {
                 ID: "prompt",

@@ -86,6 +86,7 @@ class _Data(msgspec.Struct, gc=False, rename="camel"):
     output_tokens: int | None = None
     usage: _Usage | None = None
     tool_call_id: str | None = None
+    parent_tool_call_id: str | None = None
     tool_name: str | None = None
     mcp_server_name: str | None = None
     arguments: msgspec.Raw = msgspec.Raw()
@@ -132,7 +133,7 @@ class CopilotTranscript(Transcript):
         self.context["folder"] = self._text(where.cwd)
 
     def _read_prompt(self, entry: _Line, data: _Data, offset: int) -> None:
-        self._calls.clear()  # of an interrupted turn
+        self._interrupt()
         if data.source in (None, "user"):
             folder = self._text(self.context.get("folder"))
             columns = {"content": self._text(data.content), "cwd": folder}
@@ -142,6 +143,8 @@ class CopilotTranscript(Transcript):
         self.context["model"] = data.new_model
 
     def _read_reply(self, entry: _Line, data: _Data, offset: int) -> None:
+        if data.parent_tool_call_id is None:  # not of a sub-agent
+            self._answer()
         if data.output_tokens is not None and not self.context.get("has_records"):
             model = data.model or self.context.get("model")
             columns = {"model": model, "output_tokens": data.output_tokens}

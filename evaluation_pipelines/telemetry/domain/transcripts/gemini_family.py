@@ -256,7 +256,7 @@ class QwenTranscript(_OfFamily):
                 text = _texts(parts)
                 is_prompt = entry.provenance in (None, "real_user") and entry.subtype is None
                 if is_prompt and text and not text.startswith(_OF_PROGRAM):
-                    self._calls.clear()
+                    self._interrupt()
                     prompt = {"content": text, "cwd": self._text(entry.cwd)}
                     self._add_refined(at, "user_prompt", entry.uuid, prompt)
             case "assistant":
@@ -273,6 +273,7 @@ class QwenTranscript(_OfFamily):
         return entry.type
 
     def _read_answer(self, at: _At, entry: _QwenLine, parts: Any) -> None:
+        self._answer()
         for part in parts if isinstance(parts, list) else ():
             call = part.get("functionCall") if isinstance(part, dict) else None
             if isinstance(call, dict) and call.get("id") is not None:

@@ -197,6 +197,7 @@ class Transcript(ABC):
     lines: list[tuple[int, tuple[str, str, bool]]] = field(default_factory=list)
     unreadable: list[UnreadableLine] = field(default_factory=list)
     _calls: dict[str, Call] = field(default_factory=dict)
+    _is_interrupted: bool = False
     _places: dict[tuple[str | None, ...], Place] = field(default_factory=dict)
 
     @classmethod
@@ -227,7 +228,7 @@ class Transcript(ABC):
         if self._is_first_fault(line):
             self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
 
-    def _is_first_fault(self, line: bytes) -> bool:  # noqa: ARG002 - a line of a file is read once
+    def _is_first_fault(self, line: bytes) -> bool:
         """Return False if an earlier reading told that this line cannot be read."""
         return True
 
@@ -259,6 +260,16 @@ class Transcript(ABC):
         if all(sent.result_offset is not None for sent in self._calls.values()):
             self._calls.clear()
         return call
+
+    def _interrupt(self) -> None:
+        """Let calls wait at a prompt: it can be queued while they run."""
+        self._is_interrupted = bool(self._calls)
+
+    def _answer(self) -> None:
+        """Give up calls without a result at the next answer after a prompt: it ended their turn."""
+        if self._is_interrupted:
+            self._calls.clear()
+        self._is_interrupted = False
 
     def take(self, end: int) -> Taken:
         """Return the result of the lines before ``end``, and forget it."""

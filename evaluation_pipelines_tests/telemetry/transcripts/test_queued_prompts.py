@@ -1,0 +1,89 @@
+"""A prompt can be queued while calls run: they wait for their results."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.telemetry.local_transcripts import (
+    Piece,
+    TranscriptFile,
+    find_transcripts,
+    read_transcript,
+)
+from evaluation_pipelines_tests.telemetry.transcripts.captures import SESSIONS, put
+
+# What lines of calls, prompts and answers have.
+LINES = {
+    "claude_code/2.1.332": (b'"type":"tool_use"', b'"type":"user"', b'"type":"assistant"'),
+    "codex/0.104.0": (b'"type":"function_call"', b'"type":"user_message"', b'"turn_context"'),
+    "codex/0.171.0": (b'"type":"function_call"', b'"type":"UserMessage"', b'"turn_context"'),
+    "qwen_code/0.24.4": (b'"functionCall"', b'"provenance":"real_user"', b'"type":"assistant"'),
+    "genai/1.0.102": (b'"tool.execution_start"', b'"user.message"', b'"assistant.message"'),
+}
+
+
+def transcript(capture: str) -> TranscriptFile:
+    """Return the transcript of a capture's session without its sub-agents."""
+    put(capture)
+    session_id = SESSIONS[capture][0]
+    (file,) = (
+        file
+        for file in find_transcripts()[0]
+        if session_id in str(file.path) and "subagents" not in str(file.path)
+    )
+    return file
+
+
+def written(file: TranscriptFile, lines: list[bytes]) -> TranscriptFile:
+    file.path.write_bytes(b"".join(lines))
+    (found,) = (found for found in find_transcripts()[0] if found.path == file.path)
+    return found
+
+
+def read(file: TranscriptFile, piece: Piece | None = None) -> Piece:
+    start = (piece.end, piece.context) if piece else (0, {})
+    (found,) = read_transcript(file, load_settings(), start[0], context=start[1], is_final=False)
+    return found
+
+
+def calls(*pieces: Piece) -> list[dict[str, str]]:
+    """Return the attributes of calls with their outcomes."""
+    records = [
+        {pair["key"]: next(iter(pair["value"].values())) for pair in record["attributes"]}
+        for piece in pieces
+        for line in piece.content.splitlines()
+        for record in msgspec.json.decode(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    ]
+    return [record for record in records if record["event.name"].startswith("transcript.tool_")]
+
+
+@pytest.mark.parametrize("capture", LINES)
+def test_a_call_is_whole_if_a_prompt_is_queued_while_it_runs(capture: str) -> None:
+    call, prompt, _ = LINES[capture]
+    file = transcript(capture)
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    expected = calls(read(file))
+    assert expected
+    at = next(number for number, line in enumerate(lines) if call in line) + 1
+    queued = next(line for line in lines if prompt in line)
+    first = read(written(file, [*lines[:at], queued]))
+    file = written(file, [*lines[:at], queued, *lines[at:]])
+    assert calls(first) == []
+    assert calls(first, read(file, first)) == expected
+    assert calls(read(file)) == expected
+
+
+@pytest.mark.parametrize("capture", LINES)
+def test_an_interrupted_call_waits_until_the_next_answer(capture: str) -> None:
+    call, prompt, answer = LINES[capture]
+    file = transcript(capture)
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if call in line)
+    next_prompt = next(line for line in lines if prompt in line)
+    last_answer = [line for line in lines if answer in line][-1]
+    file = written(file, [*lines[: at + 1], next_prompt])
+    assert read(file).end <= sum(map(len, lines[:at]))
+    file = written(file, [*lines[: at + 1], next_prompt, last_answer])
+    assert read(file).end == file.size_bytes
