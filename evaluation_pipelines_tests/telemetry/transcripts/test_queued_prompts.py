@@ -1,7 +1,5 @@
 """A prompt can be queued while calls run: they wait for their results."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
