@@ -302,7 +302,7 @@ def _execution(view: SpanView, _: bool | None) -> bool | None:  # noqa: FBT001 -
 
 CLAUDE_CODE_SPANS = SpanSource(
     source_cli="claude_code",
-    scopes=("com.anthropic.claude_code",),
+    scopes=("com.anthropic.claude_code*",),
     needs=("span.type",),
     kinds=("span.type",),
     roles={

@@ -299,4 +299,4 @@ CODEX = Dialect(
     prompts_switch="log_user_prompt = true under [otel] of config.toml",
     has_warm_ups=True,
 )
-CODEX_SPANS = SpanSource(scopes=("codex",), kinds=(), roles={}, columns={}, is_read=False)
+CODEX_SPANS = SpanSource(scopes=("codex*",), kinds=(), roles={}, columns={}, is_read=False)

@@ -102,7 +102,7 @@ def _strands_tool(view: SpanView) -> dict[str, Any]:
 
 STRANDS = replace(
     CONVENTIONS,
-    scopes=("strands",),
+    scopes=("strands*",),
     needs=CONVENTIONS.kinds[:1],
     outcome=lambda view, success: (
         success if not success or view.has(("gen_ai.tool.status",)) else None
@@ -186,6 +186,7 @@ _OPENLIT_OUTCOMES = ("coding_agent.git.commit", "coding_agent.edit.decision")
 OPENLIT = replace(
     CONVENTIONS,
     scopes=("openlit-cli",),
+    needs=("coding_agent.session.id",),
     marks=("coding_agent.",),
     role=lambda view, role: OUTCOME if view.name in _OPENLIT_OUTCOMES else role,
     session=("coding_agent.session.id",),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any
 
@@ -136,7 +137,7 @@ class SpanSource:
 
     Attributes:
         source_cli: Value of the column ``source_cli``.
-        scopes: Prefixes of its instrumentation scopes.
+        scopes: Its instrumentation scopes, as ``fnmatch`` takes them.
         marks: Prefixes of attributes that only it writes, in any scope.
         needs: Attributes without which it leaves a span of its scopes unread.
         kinds: Attributes with the kind of a span. The first one sent counts.
@@ -195,7 +196,7 @@ class SpanSource:
 
     def recognizes(self, scope: str, names: frozenset[str]) -> bool:
         """Return True if it wrote spans of this scope with attributes of these names."""
-        if scope.startswith(self.scopes):
+        if any(fnmatchcase(scope, pattern) for pattern in self.scopes):
             return names.issuperset(self.needs)
         return any(name.startswith(self.marks) for name in names)
 
