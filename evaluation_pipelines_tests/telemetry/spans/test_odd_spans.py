@@ -422,6 +422,18 @@ def test_an_attribute_of_copilot_alone_makes_no_session() -> None:
     assert (len(found.events), found.counts.unknown_records) == (0, 1)
 
 
+def test_no_folder_file_or_command_of_openlit_is_an_attribute() -> None:
+    named = {"coding_agent.session.id": "s", "coding_agent.client": "cursor"}
+    private = ("code.cwd", "code.file.path", "coding_agent.tool.command")
+    paths = {"coding_agent.llm.turn.attachment.paths": "/home/ada/a.png"}
+    told = {**named, **dict.fromkeys(private, "/home/ada"), **paths}
+    edit = span(3, 1, "x", 3, 3, name="coding_agent.edit.decision", attributes=told)
+    spans = (call(1, None, attributes=told), tool(2, 1, attributes=told), edit)
+    rows = read([line(*spans, scope="openlit-cli")]).events
+    assert rows.filter(pl.col("attributes").is_not_null()).height == 3
+    assert "/home/ada" not in repr(rows.to_dicts())
+
+
 def test_a_name_of_google_adk_counts_without_a_kind() -> None:
     named = span(1, None, "call_llm", 1, 9)
     spans = ({**named, "attributes": []}, span(2, None, "embeddings", 1, 9, name="call_llm"))

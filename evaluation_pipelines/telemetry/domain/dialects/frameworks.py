@@ -193,6 +193,8 @@ OPENLIT = replace(
     content=(
         *("coding_agent.llm.thought.", "coding_agent.tool.agent_message", "coding_agent.subagent."),
         *("coding_agent.git.commit.message", "coding_agent.git.pull_request.title"),
+        *("coding_agent.tool.command", "coding_agent.llm.turn.attachment.paths"),
+        *("code.cwd", "code.file.path"),  # folders name people
     ),
 )
 """The command line program of OpenLIT, called by hooks of agent programs.
