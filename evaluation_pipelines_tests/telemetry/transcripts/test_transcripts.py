@@ -153,8 +153,12 @@ def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, cap
     ("remote", "name"),
     [
         ("/home/ada/shop.git", "shop.git"),
-        ("file:///home/ada/shop/", "shop/"),
+        ("file:///home/ada/shop/", "shop"),
         (r"C:\Users\ada\shop", "shop"),
+        ("C:\\Users\\ada\\shop\\", "shop"),
+        (r"\\server\ada\shop", "shop"),
+        ("//server/ada/shop//", "shop"),
+        ("../ada/shop", "shop"),
         ("git@example.com:acme/shop.git", "example.com:acme/shop.git"),
         ("ssh://ada@example.com:22/acme/shop", "ssh://example.com:22/acme/shop"),
         ("https://ada:token@example.com/acme/shop", "https://example.com/acme/shop"),

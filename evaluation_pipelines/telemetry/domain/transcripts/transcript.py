@@ -133,7 +133,7 @@ class TranscriptHead(NamedTuple):
 
 NO_HEAD = TranscriptHead(None, None, None)
 
-_FOLDERS = re.compile(r"^(?:file:|[/~.]|[A-Za-z]:[\\/]).*[\\/](?=[^\\/])")
+_IN_FOLDERS = re.compile(r"(?:file:|[/~.\\]|[A-Za-z]:[\\/]).*[\\/]([^\\/]+)[\\/]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -350,7 +350,8 @@ def without_folders(remote: str | None) -> str | None:
 
     Of one in a folder only its name: folders name people.
     """
-    return without_credentials(remote and _FOLDERS.sub("", remote))
+    found = _IN_FOLDERS.fullmatch(remote or "")
+    return without_credentials(found[1] if found else remote)
 
 
 def _counted(kinds: Iterable[tuple[str, str, bool]]) -> Counter[LineKind]:
