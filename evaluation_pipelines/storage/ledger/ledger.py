@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BASELINE_REVISION = "otel_logs"
 """The first revision in ``migrations/versions``: older ledgers are refused."""
 
-NEWEST_REVISION = "look_levels"
+NEWEST_REVISION = "transcript_nicknames"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
 VERSION_TABLE = "ledger_version"

@@ -135,6 +135,7 @@ def test_read_positions_lose_what_names_a_session(empty: sa.Engine, url: str) ->
     with alembic(empty) as config:
         command.upgrade(config, "transcripts")
     context = {"session": "s1", "parent": "s0", "repository": "r", "branch": "b", "folder": "/f"}
+    context |= {"subagent": "Ada"}
     with writing(empty) as connection:
         connection.execute(
             sa.text(

@@ -12,10 +12,12 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry import local_transcripts, transcript_ingest
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
+from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, read_transcript
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (
     CALLS,
     FORKS,
@@ -147,6 +149,26 @@ def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, cap
     with workplace.ledger.engine.connect() as connection:
         positions = repr(connection.execute(sa.select(READ_POSITIONS)).all())
     assert SESSIONS[capture][0] not in positions
+
+
+def test_a_read_position_of_codex_names_no_sub_agent() -> None:
+    home = put("codex/0.171.0")
+    (path,) = home.rglob(f"*{SESSIONS['codex/0.171.0'][0]}.jsonl")
+    spawned = b'"source":{"subagent":{"thread_spawn":{"agent_nickname":"Ada"}}}'
+    content = path.read_bytes().replace(b'"source":"exec"', spawned)
+    half = content.index(b"\n", len(content) // 2) + 1
+    path.write_bytes(content[:half])
+    contents, position, context = [], 0, dict[str, Any]()
+    for _ in range(2):
+        (file,) = (file for file in find_transcripts()[0] if file.path == path)
+        (piece,) = read_transcript(file, load_settings(), position, context=context, is_final=False)
+        contents.append(piece.content)
+        position, context = piece.end, piece.context
+        assert "Ada" not in repr(context)
+        path.write_bytes(content)
+    calls = [line for part in contents for line in part.split(b"transcript.tool_result")[1:]]
+    assert len(calls) == 7
+    assert all(b'{"key":"subagent","value":{"stringValue":"Ada"' in call for call in calls)
 
 
 @pytest.mark.parametrize(

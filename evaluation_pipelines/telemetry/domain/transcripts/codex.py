@@ -129,7 +129,7 @@ _encode = msgspec.json.Encoder().encode
 class CodexTranscript(Transcript):
     """Reader of a rollout of Codex.
 
-    ``context`` has ``session``, ``parent``, ``subagent``, ``folder``, ``branch``, ``repository``,
+    ``context`` has ``session``, ``parent``, ``nickname``, ``folder``, ``branch``, ``repository``,
     ``model``, ``effort``, ``total`` (tokens so far), ``has_records`` and ``is_copy``.
     """
 
@@ -158,7 +158,7 @@ class CodexTranscript(Transcript):
             "session": payload.id,
             "version": payload.cli_version,
             "parent": parent,
-            "subagent": name,
+            "nickname": name,
             "folder": self._text(payload.cwd),
             "branch": git.branch,
             "repository": without_folders(git.repository_url),
@@ -180,7 +180,7 @@ class CodexTranscript(Transcript):
         common = {
             "session.id": known.get("session"),
             "parent.conversation.id": known.get("parent"),
-            "subagent": known.get("subagent"),
+            "subagent": known.get("nickname"),
         }
         self._add(offset, place, name, entry.timestamp, common | columns)
 
@@ -300,7 +300,7 @@ class CodexTranscript(Transcript):
         CODEX.refine(row, {name: value for name, value in rest.items() if value is not None})
         name = row.pop("event_name")
         del row["source_event_name"]
-        row |= {ID: call_id, "subagent": self.context.get("subagent")}
+        row |= {ID: call_id, "subagent": self.context.get("nickname")}
         row["duration_ms"] = self._durations.pop(call_id or "", None) or _wall_time_ms(output)
         for column in ("content", "tool_parameters", "error"):
             row[column] = self._text(row.get(column))

@@ -56,7 +56,7 @@ ID = "transcript.id"
 """Attribute with the program's own id of a record."""
 
 
-OF_FIRST_LINE = frozenset({"branch", "folder", "parent", "repository", "session"})
+OF_FIRST_LINE = frozenset({"branch", "folder", "nickname", "parent", "repository", "session"})
 """Names in a context that are read from the first line again: nothing else keeps them."""
 
 
