@@ -16,7 +16,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world.lake_files import paths_of
-from evaluation_pipelines_tests.world.rows import session, sessions_frame
+from evaluation_pipelines_tests.world.rows import frame, session, sessions_frame
 
 LOG = logging.getLogger("checks")
 TODAY = NOW.date()
@@ -92,9 +92,7 @@ def put_regressions(workplace: Workplace, **states: str) -> None:
         }
         for model, state in states.items()
     ]
-    full = [dict.fromkeys(MODEL_REGRESSIONS.schema.names()) | row for row in rows]
-    frame = pl.DataFrame(full, schema=MODEL_REGRESSIONS.schema)
-    workplace.lake.write_whole(frame, MODEL_REGRESSIONS)
+    workplace.lake.write_whole(frame(MODEL_REGRESSIONS.schema, rows), MODEL_REGRESSIONS)
 
 
 def put_session(workplace: Workplace, hours_ago: float, source: str) -> None:

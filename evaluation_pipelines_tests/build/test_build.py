@@ -170,7 +170,7 @@ def test_a_session_on_two_dates_is_scored_on_each_date_separately(two_dates: Wor
     for day in (FIRST, SECOND):
         Build(two_dates.stores, scored, clock=lambda: NOW).run([day])
 
-    assert {type(each) for each in together} == {DateBuilt}
+    assert {type(result) for result in together} == {DateBuilt}
     assert lake.read(SCORECARDS, [SECOND]).height
     assert contents(lake, SCORECARDS, SESSION_EVALUATIONS) == written
 
@@ -291,7 +291,7 @@ def test_a_build_deletes_events_that_are_older_than_the_setting(tmp_path: Path) 
         ages = (400, 31, 29)
         times = [to_us(NOW - timedelta(days=days)) for days in ages]
         events = ServiceEvents(workplace.ledger)
-        events.append({"type": "alert.raised", "timestamp_us": each} for each in times)
+        events.append({"type": "alert.raised", "timestamp_us": time} for time in times)
         workplace.build()
         # The newest old one marks where complete events begin.
         assert [event.timestamp_us for event in events.after(0)] == times[1:]
@@ -347,10 +347,10 @@ def test_a_lock_that_is_lost_counts_no_attempt(
     with monkeypatch.context() as patched:
         patched.setattr(StagingLake, "commit", lose_first)
         failed = two_dates.build()
-    assert all(isinstance(each, DateFailed) and "is lost" in each.error for each in failed)
+    assert all(isinstance(result, DateFailed) and "is lost" in result.error for result in failed)
     queue = RebuildQueue(two_dates.ledger)
     assert [queued_date.attempts for queued_date in queue.pending(NOW)] == [0, 0]
-    assert [type(each) for each in two_dates.build()] == [DateBuilt, DateBuilt]
+    assert [type(result) for result in two_dates.build()] == [DateBuilt, DateBuilt]
 
 
 DAY = date(2026, 6, 1)
@@ -462,7 +462,7 @@ def test_two_builds_with_overlapping_dates_do_not_deadlock(
         def build(dates: list[date]) -> None:
             results.extend(Build(workplace.stores, clock=lambda: NOW).run(dates))
 
-        threads = [Thread(target=build, args=(each,)) for each in (days, days[1:3])]
+        threads = [Thread(target=build, args=(dates,)) for dates in (days, days[1:3])]
         with held(workplace.ledger, f"{BUILD}{DAY}"):
             for thread in threads:
                 thread.start()

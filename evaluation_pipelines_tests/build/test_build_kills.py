@@ -127,7 +127,7 @@ def finish(workplace: Workplace, later: timedelta = timedelta()) -> None:
     queued = RebuildQueue(workplace.ledger).all()
     assert [date.last_error for date in queued] == [None] * len(queued)
     built = build.run(date.session_date for date in queued)
-    assert {type(each) for each in built} == {DateBuilt}
+    assert {type(result) for result in built} == {DateBuilt}
 
 
 def tables_of(workplace: Workplace) -> dict[str, pl.DataFrame]:

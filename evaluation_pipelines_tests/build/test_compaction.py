@@ -132,7 +132,8 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         before, files = contents(workplace.lake, *tables), lake_files(workplace)
         long_ids = (os.urandom(12_000).hex() for _ in range(100))
         prompts = [
-            claude("user_prompt", 9, session__id=second, prompt__id=each) for each in long_ids
+            claude("user_prompt", 9, session__id=second, prompt__id=prompt_id)
+            for prompt_id in long_ids
         ]
         workplace.land("more.jsonl", line(*prompts) + session(first, 60) + session("last", DAY_S))
         workplace.ingest()
@@ -145,9 +146,9 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         folder = folder_of(workplace.lake, AGENT_EVENTS, FIRST)
         assert f"LakeError: cannot write {folder}/agent_events-" in failed.error
         assert failed.error.endswith(" MiB free. Check space and permissions, then run again.")
-        of_date = {key: each for key, each in before.items() if key[1] == FIRST}
+        of_date = {key: content for key, content in before.items() if key[1] == FIRST}
         after = contents(workplace.lake, *tables)
-        assert {key: each for key, each in after.items() if key[1] == FIRST} == of_date
+        assert {key: content for key, content in after.items() if key[1] == FIRST} == of_date
         assert {file for file in lake_files(workplace) - files if str(FIRST) in str(file)} == {
             path for path in landed if str(FIRST) in str(path)
         }
@@ -179,7 +180,7 @@ def test_a_date_whose_events_were_not_recorded_is_current_and_its_next_build_rec
     job = Build(
         two_dates.stores,
         ALL_TABLES,
-        lambda each: published.extend(built.table.name for built in each.values()),
+        lambda found: published.extend(built.table.name for built in found.values()),
         lambda: NOW,
     )
     failed, _ = job.run([FIRST, SECOND])

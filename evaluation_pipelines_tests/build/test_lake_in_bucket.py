@@ -98,7 +98,7 @@ def test_commands_work_on_a_bucket(in_bucket: Program, url: str) -> None:
 def test_an_object_that_was_changed_is_damage_and_built_again(in_bucket: Program, url: str) -> None:
     store = from_url(url, client_options={"allow_http": True})
     (key,) = (
-        each for each in keys(url) if each.startswith("session_performance/session_date=2026-06-01")
+        key for key in keys(url) if key.startswith("session_performance/session_date=2026-06-01")
     )
     obstore.put(store, key, b"another content")
     verified = in_bucket("status", "--verify").out

@@ -117,7 +117,7 @@ def test_cut_connections_lose_nothing_and_double_nothing(
             workplace.ingest()
             dates = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
             built = Build(workplace.stores, clock=lambda: NOW + timedelta(days=2)).run(dates)
-            assert {type(each) for each in built} == {DateBuilt}
+            assert {type(result) for result in built} == {DateBuilt}
             for name, expected in undisturbed.items():
                 assert rows(workplace)[name].equals(expected)
             assert IngestBatches(workplace.ledger).totals().events == workplace.landed().height

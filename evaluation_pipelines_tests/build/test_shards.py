@@ -78,7 +78,9 @@ def test_a_part_has_the_sessions_of_its_shard_alone(four_shards: Workplace, tabl
     assert ranges(four_shards, table) == [(0, 63), (64, 127), (128, 191), (192, 255)]
     for part in Manifest(four_shards.ledger).current(table.name, FIRST):
         ids = four_shards.lake.read_part(part, table)["session_id"]
-        assert all(part.first_bucket <= bucket_of(each) <= part.last_bucket for each in ids)
+        assert all(
+            part.first_bucket <= bucket_of(session_id) <= part.last_bucket for session_id in ids
+        )
 
 
 @pytest.mark.parametrize("table", [AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED])

@@ -58,7 +58,7 @@ def compared(
 ) -> None:
     """Build the same landed events and scorings in one shard and in several."""
     random = seeded(seed)
-    lines = [each for n in range(sessions) for each in odd_session(random, n, begins)]
+    lines = [line for n in range(sessions) for line in odd_session(random, n, begins)]
     lines += map(reading_session, range(48))
     with TemporaryDirectory() as folder:
         prepare(Path(folder) / "landed", b"".join(lines))
@@ -125,7 +125,7 @@ def tables_built(folder: Path, count: int) -> dict[str, pl.DataFrame]:
     shutil.copytree(folder / "landed", folder / str(count))
     with open_workplace(folder / str(count), shards=count) as workplace:
         built = build(workplace, *workplace.lake.partitions(AGENT_SESSIONS))
-        assert all(isinstance(each, DateBuilt) for each in built)
+        assert all(isinstance(result, DateBuilt) for result in built)
         return {
             table.table.name: sorted_rows(workplace.lake, table.table) for table in DAILY_TABLES
         }

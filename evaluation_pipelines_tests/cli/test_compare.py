@@ -10,14 +10,13 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import open_workplace
 from evaluation_pipelines_tests.world import session
 from evaluation_pipelines_tests.world.runs import scores
+from evaluation_pipelines_tests.world.stored import evaluation, put_sessions
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 
@@ -25,9 +24,7 @@ SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 @pytest.fixture
 def compared(program: Program) -> Program:
     """A good and a bad model with 40 runs each, and three runs of another label."""
-    settings = Settings(data_dir=program.folder / "data")
-    with open_stores(settings) as stores:
-        place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
+    with open_stores(Settings(data_dir=program.folder / "data")) as stores:
         rows = [
             evaluation(100 * side + at, score, model=f"model-{'ab'[side]}", provider=None)
             for side, mean in enumerate((85.0, 60.0))
@@ -37,7 +34,7 @@ def compared(program: Program) -> Program:
             evaluation(900 + at, 50.0, classification_label="\x1b[31mred", model="model-a")
             for at in range(3)
         ]
-        put_sessions(place, rows)
+        put_sessions(stores.lake, rows)
     return program
 
 

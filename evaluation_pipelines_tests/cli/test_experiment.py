@@ -8,14 +8,11 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.experiment_plan import Plan
 from evaluation_pipelines.comparison.experiments import create, show
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import NOW, Workplace
-from evaluation_pipelines_tests.world.rows import session as row
+from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world.stored import DAY, evaluated_row, evaluation, put_sessions
 
 CREATE = ("experiment", "create", "prompt", "--arms", "old,new", "--unit", "session", "--days", "3")
 
@@ -62,17 +59,15 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
         # As in the test by hand: differences of 2, 4 ... 10, the old one better.
         score = 50 + (2 * person + 2) * (arm == "old") + (5 if number % 4 < 2 else -5)
         scored = evaluation(number, score)
-        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
         attributes = [{"key": "experiment.prompt", "value": arm if number < 20 else "typo"}]
-        sessions.append(row(**shared, person_id=f"p{person}", session_attributes=attributes))
+        of_arm = {"session_attributes": attributes}
+        sessions.append(evaluated_row(scored, person_id=f"p{person}", **of_arm))
         evaluations.append(scored)
     settings = Settings(data_dir=program.folder / "data")
     plan = Plan("prompt", ("old", "new"), 0.5, "session", 3, start, "effective", None, None, key="")
     with open_stores(settings) as stores:
         create(stores, plan, NOW, keep=lambda _: None)
-        place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
-        put(place, AGENT_SESSIONS, [session | {"session_date": DAY} for session in sessions])
-        put(place, SESSION_EVALUATIONS, evaluations)
+        put_sessions(stores.lake, evaluations, sessions=sessions)
 
         def looks(day: date) -> list[float | None]:
             return [found.value for _, found in show(stores, "prompt", day).looks]

@@ -5,15 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_OUTCOMES
+from evaluation_pipelines.schemas import SESSION_OUTCOMES
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world.rows import at
-from evaluation_pipelines_tests.world.rows import session as row
+from evaluation_pipelines_tests.world.stored import evaluated_row, evaluation, put, put_sessions
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 GOOD, BAD = (
@@ -24,24 +21,18 @@ GOOD, BAD = (
 
 def place(program: Program, runs: int = 1) -> None:
     """Six tasks on three branches: ``good`` is as good as main, give or take 2, ``bad`` 30 less."""
-    settings = Settings(data_dir=program.folder / "data")
     levels = {"main": 0.0, "good": 0.0, "bad": -30.0}
     evaluations, sessions = [], []
     for number in range(18 * runs):
         branch, task = ("main", "good", "bad")[number % 3], number // 3 % 6
         score = 60 + levels[branch] + (2 * (task % 3 - 1) if branch != "main" else 0)
         scored = evaluation(number, score, judge_total=score, composite=score / 10)
-        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
-        attributes = [{"key": "task.id", "value": f"t{task}"}]
-        sessions.append(
-            row(**shared, branch=branch, cost_usd=0.1 + 0.01 * task, session_attributes=attributes)
-            | {"ended_at": at(number + 300), "session_date": DAY}
-        )
+        of_task = {"session_attributes": [{"key": "task.id", "value": f"t{task}"}]}
+        cost = {"cost_usd": 0.1 + 0.01 * task}
+        sessions.append(evaluated_row(scored, branch=branch, **cost, **of_task))
         evaluations.append(scored)
-    with open_stores(settings) as stores:
-        opened = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
-        put(opened, AGENT_SESSIONS, sessions)
-        put(opened, SESSION_EVALUATIONS, evaluations)
+    with open_stores(Settings(data_dir=program.folder / "data")) as stores:
+        put_sessions(stores.lake, evaluations, sessions=sessions)
 
 
 def test_a_change_passes_or_fails(program: Program) -> None:
@@ -73,27 +64,22 @@ def test_new_runs_of_the_same_arms_are_another_look(program: Program) -> None:
 
 
 def test_arms_are_compared_by_what_happened_after_all_their_sessions(program: Program) -> None:
-    settings = Settings(data_dir=program.folder / "data")
     evaluations, sessions, outcomes = [], [], []
     # Five people with eight sessions on each branch; of main 3 or 4 are merged, of good 6 or 7.
     # The last session of each person has no commit.
     for number in range(80):
         branch, person, place_of = ("main", "good")[number % 2], number // 2 % 5, number // 10
         scored = evaluation(number)
-        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
-        ended = {"ended_at": at(number + 300), "session_date": DAY}
-        sessions.append(row(**shared, branch=branch, person_id=f"u{person}") | ended)
+        sessions.append(evaluated_row(scored, branch=branch, person_id=f"u{person}"))
         evaluations.append(scored)
         is_merged = place_of < (3 if branch == "main" else 6) + person % 2
         outcome = {"organization_id": "default", "session_key": scored["session_key"]}
         outcome |= {"kind": "merged", "value": float(is_merged), "read_at": at(40 * 86_400)}
-        outcome |= {"happened_at": at(86_400) if is_merged else None, "session_date": DAY}
-        outcomes += [] if place_of == 7 else [dict.fromkeys(SESSION_OUTCOMES.schema) | outcome]
-    with open_stores(settings) as stores:
-        opened = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
-        put(opened, AGENT_SESSIONS, sessions)
-        put(opened, SESSION_EVALUATIONS, evaluations)
-        put(opened, SESSION_OUTCOMES, outcomes)
+        outcome |= {"happened_at": at(86_400) if is_merged else None}
+        outcomes += [] if place_of == 7 else [outcome]
+    with open_stores(Settings(data_dir=program.folder / "data")) as stores:
+        put_sessions(stores.lake, evaluations, sessions=sessions)
+        put(stores.lake, SESSION_OUTCOMES, outcomes)
 
     arms = ("--arm", "branch=main", "--arm", "branch=good")
     found = program("compare", *SPAN, *arms, "--outcome", "merged")

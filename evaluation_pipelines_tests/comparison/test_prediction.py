@@ -1,9 +1,8 @@
 """Predictions over a real lake: looks, scores that came too late, and what is printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -13,29 +12,22 @@ from alembic import command
 from evaluation_pipelines.comparison.domain.prediction import lines, notes
 from evaluation_pipelines.comparison.prediction import write_predictions
 from evaluation_pipelines.schemas import (
-    AGENT_SESSIONS,
     OUTCOME_PREDICTIONS,
     SESSION_EVALUATIONS,
     SESSION_OUTCOMES,
 )
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.tables.judging import GATE_LOOKS
-from evaluation_pipelines_tests.comparison.test_compare_models import DAY, evaluation, put
 from evaluation_pipelines_tests.storage.ledger.test_migrations import alembic
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world.rows import at, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.rows import at
+from evaluation_pipelines_tests.world.stored import evaluated_row, evaluation, put, put_sessions
 
 MONTH_S = 30 * 86_400
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
-    with open_workplace(tmp_path) as opened:
-        yield opened
-
-
 def fill(
-    place: Workplace,
+    workplace: Workplace,
     number: int,
     *,
     flipped: bool = False,
@@ -58,9 +50,7 @@ def fill(
             effective_source="composite",
             judge_total=None,
         )
-        shared = {name: scored[name] for name in ("session_key", "session_id", "started_at")}
-        ended = {"ended_at": at(n + 300), "session_date": DAY}
-        sessions.append(session(**shared, person_id=f"u{person}", repository="r") | ended)
+        sessions.append(evaluated_row(scored, person_id=f"u{person}", repository="r"))
         evaluations.append(scored)
         read = 86_400 if n < young else MONTH_S
         outcome = {
@@ -71,22 +61,20 @@ def fill(
             "happened_at": at(n + 86_400) if is_merged else None,
             "read_at": at(read),
             "reference": f"c{n}",
-            "session_date": DAY,
         }
-        outcomes.append(dict.fromkeys(SESSION_OUTCOMES.schema) | outcome)
-    put(place, AGENT_SESSIONS, sessions)
-    put(place, SESSION_EVALUATIONS, evaluations)
-    put(place, SESSION_OUTCOMES, outcomes)
+        outcomes.append(outcome)
+    put_sessions(workplace.lake, evaluations, sessions=sessions)
+    put(workplace.lake, SESSION_OUTCOMES, outcomes)
 
 
 def shown(rows: pl.DataFrame, *names: str) -> list[tuple[object, ...]]:
     return rows.filter(outcome="merged").sort("score").select("score", *names).rows()
 
 
-def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace) -> None:
-    fill(place, 36, young=6)
+def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(workplace: Workplace) -> None:
+    fill(workplace, 36, young=6)
 
-    found = write_predictions(place.stores, NOW)
+    found = write_predictions(workplace.stores, NOW)
 
     # Six people of 3 merged and 3 others each, one of them too young: 2 * 3 = 6 pairs. Each A is 1.
     assert shown(found, "auc", "people", "units", "rarer", "look", "family", "young") == [
@@ -100,14 +88,14 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace
     assert "Based on the 6 of 6 people with both outcomes" in said
 
     # 12 of the rarer class are no further step, whatever they show; 24 are the third.
-    fill(place, 36, young=6, flipped=True)
+    fill(workplace, 36, young=6, flipped=True)
     later = NOW + timedelta(days=1)
-    assert write_predictions(place.stores, later).equals(found)
+    assert write_predictions(workplace.stores, later).equals(found)
     # After sessions were erased it is the same look at what is left.
-    erased = write_predictions(place.stores, later, again=True)
+    erased = write_predictions(workplace.stores, later, again=True)
     assert shown(erased, "auc", "look")[0] == ("composite", 0.0, 1)
-    fill(place, 48, flipped=True)
-    again = write_predictions(place.stores, later)
+    fill(workplace, 48, flipped=True)
+    again = write_predictions(workplace.stores, later)
     assert shown(again, "auc", "look", "verdict") == [
         ("composite", 0.0, 3, "predicts the wrong way"),
         ("effective", 0.0, 3, "predicts the wrong way"),
@@ -117,52 +105,52 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(place: Workplace
     chance = (6 * 9 / (12 * 16) * 4 * 7 / 8 / 8) ** 0.5 / 6
     composite = again.filter(score="composite", outcome="merged")
     assert composite["auc_high"].item() == pytest.approx(3.1458 * chance, abs=1e-4)
-    assert place.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
+    assert workplace.lake.read_whole(OUTCOME_PREDICTIONS).equals(again)
     # 18 of the rarer class would be the second step: no look is spent on fewer units.
-    fill(place, 36)
-    assert write_predictions(place.stores, later).equals(again)
+    fill(workplace, 36)
+    assert write_predictions(workplace.stores, later).equals(again)
 
 
-def test_a_look_spends_a_part_of_what_looks_of_any_numbering_left(place: Workplace) -> None:
+def test_a_look_spends_a_part_of_what_looks_of_any_numbering_left(workplace: Workplace) -> None:
     gate = sha256(b"predictions\ndefault").hexdigest()
     spent = [
         {"gate": gate, "look": look, "runs": f"merged {look}", "looked_at": NOW, "level": level}
         for look, level in ((1, 0.02), (2, 0.01), (3, 0.01))
     ]
-    with writing(place.ledger.engine) as connection:
+    with writing(workplace.ledger.engine) as connection:
         connection.execute(sa.insert(GATE_LOOKS), spent)
-    fill(place, 72)
+    fill(workplace, 72)
 
-    write_predictions(place.stores, NOW)
+    write_predictions(workplace.stores, NOW)
 
-    with reading(place.ledger.engine) as connection:
+    with reading(workplace.ledger.engine) as connection:
         last = connection.execute(sa.select(GATE_LOOKS).where(GATE_LOOKS.c.look > 3)).one()
     # 36 of the rarer class are the fourth step, at 33.75. The third was at 22.5.
     third, fourth = (22.5 / 42.5) ** 4, (33.75 / 53.75) ** 4
     assert last.runs == "merged 4"
     assert last.level == pytest.approx((0.05 - 0.04) * (fourth - third) / (1 - third))
     # Without rows it is made again at its own level.
-    erased = write_predictions(place.stores, NOW, again=True)
-    assert erased.equals(place.lake.read_whole(OUTCOME_PREDICTIONS))
+    erased = write_predictions(workplace.stores, NOW, again=True)
+    assert erased.equals(workplace.lake.read_whole(OUTCOME_PREDICTIONS))
     assert set(erased["look"]) == {4}
 
 
-def test_looks_of_a_ledger_of_before_leave_less_to_spend(place: Workplace) -> None:
+def test_looks_of_a_ledger_of_before_leave_less_to_spend(workplace: Workplace) -> None:
     gate = sha256(b"predictions\ndefault").hexdigest()
     looks = [
         {"gate": gate, "look": look, "runs": f"merged {look}", "looked_at": NOW}
         for look in (1, 2, 3)
     ]
-    with alembic(place.ledger.engine) as config:
+    with alembic(workplace.ledger.engine) as config:
         command.downgrade(config, "transcript_contexts")
-    with writing(place.ledger.engine) as connection:
+    with writing(workplace.ledger.engine) as connection:
         connection.execute(sa.insert(GATE_LOOKS), looks)
-    with alembic(place.ledger.engine) as config:
+    with alembic(workplace.ledger.engine) as config:
         command.upgrade(config, "head")
 
     def low(number: int) -> float:
-        fill(place, number)
-        found = write_predictions(place.stores, NOW)
+        fill(workplace, number)
+        found = write_predictions(workplace.stores, NOW)
         return float(found.filter(score="composite", outcome="merged")["auc_low"].item())
 
     # Each A is 1, so chance alone counts, in the second of two tests: at half of a look's level.
@@ -177,11 +165,11 @@ def test_looks_of_a_ledger_of_before_leave_less_to_spend(place: Workplace) -> No
 
 
 def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(
-    place: Workplace,
+    workplace: Workplace,
 ) -> None:
-    fill(place, 36, worse=(1, 2))
+    fill(workplace, 36, worse=(1, 2))
 
-    found = write_predictions(place.stores, NOW)
+    found = write_predictions(workplace.stores, NOW)
 
     # A of the effective score is 0.5 less for two of six people: the mean is -1 / 6, and s² =
     # (2 * (1/3)² + 4 * (1/6)²) / 5 = 1 / 15, t(0.975, 5) = 2.5706.
@@ -193,58 +181,58 @@ def test_scores_are_compared_with_the_composite_by_people_who_count_for_both(
     assert lines(found)[1][-1] == "-17 (-44 to +10)"
 
 
-def test_sessions_of_one_pull_request_are_one_unit(place: Workplace) -> None:
-    fill(place, 36)
-    outcomes = place.lake.select(SESSION_OUTCOMES).with_columns(
+def test_sessions_of_one_pull_request_are_one_unit(workplace: Workplace) -> None:
+    fill(workplace, 36)
+    outcomes = workplace.lake.select(SESSION_OUTCOMES).with_columns(
         reference=pl.when(pl.col("session_key").str.contains(r"^s(0|6|12|18)#"))
         .then(pl.lit("pr"))
         .otherwise("reference")
     )
-    put(place, SESSION_OUTCOMES, outcomes.to_dicts())
+    put(workplace.lake, SESSION_OUTCOMES, outcomes.to_dicts())
 
-    found = write_predictions(place.stores, NOW)
+    found = write_predictions(workplace.stores, NOW)
 
     # Four sessions of the first person are one merged unit, which leaves 2 good and 1 bad: 2 pairs.
     assert shown(found, "auc", "people", "units", "rarer")[0] == ("composite", 1.0, 5, 30, 15)
 
 
-def test_before_the_first_step_nothing_is_decided(place: Workplace) -> None:
-    fill(place, 18)
+def test_before_the_first_step_nothing_is_decided(workplace: Workplace) -> None:
+    fill(workplace, 18)
 
-    found = write_predictions(place.stores, NOW)
+    found = write_predictions(workplace.stores, NOW)
 
     # Each person has 2 and 1: 2 pairs are too few.
     assert found.is_empty()
     assert "No session has an outcome" in notes(found)[0]
-    fill(place, 24, young=12)
-    assert write_predictions(place.stores, NOW).is_empty()
-    fill(place, 24)
+    fill(workplace, 24, young=12)
+    assert write_predictions(workplace.stores, NOW).is_empty()
+    fill(workplace, 24)
     # 12 of the rarer class, 2 and 2 of each person: the first look.
-    assert shown(write_predictions(place.stores, NOW), "look")[0] == ("composite", 1)
+    assert shown(write_predictions(workplace.stores, NOW), "look")[0] == ("composite", 1)
 
 
 def test_a_score_that_was_made_after_the_outcome_or_by_a_newer_version_is_left_out(
-    place: Workplace,
+    workplace: Workplace,
 ) -> None:
-    fill(place, 36)
-    evaluations = place.lake.select(SESSION_EVALUATIONS)
+    fill(workplace, 36)
+    evaluations = workplace.lake.select(SESSION_EVALUATIONS)
     scored = {"automatic_source": "scorecard", "profile_version": 7}
-    put(place, SESSION_EVALUATIONS, [row | scored for row in evaluations.to_dicts()])
+    put(workplace.lake, SESSION_EVALUATIONS, [row | scored for row in evaluations.to_dicts()])
 
-    found = write_predictions(place.stores, NOW)
+    found = write_predictions(workplace.stores, NOW)
 
-    assert [each[0] for each in shown(found)] == ["composite"]  # version 7 was never registered
+    assert [row[0] for row in shown(found)] == ["composite"]  # version 7 was never registered
 
 
-def test_indications_are_computed_once_a_day(place: Workplace) -> None:
-    fill(place, 36)
+def test_indications_are_computed_once_a_day(workplace: Workplace) -> None:
+    fill(workplace, 36)
     # The primary outcome of the settings has no row: what is shown is an agreement, at no look.
-    rows = place.lake.select(SESSION_OUTCOMES).with_columns(kind=pl.lit("accepted"))
-    put(place, SESSION_OUTCOMES, rows.to_dicts())
-    first = write_predictions(place.stores, NOW)
+    rows = workplace.lake.select(SESSION_OUTCOMES).with_columns(kind=pl.lit("accepted"))
+    put(workplace.lake, SESSION_OUTCOMES, rows.to_dicts())
+    first = write_predictions(workplace.stores, NOW)
     assert set(first["look"]) == {0}
     assert set(first["family"]) == {"agreement"}
-    fill(place, 24)
-    put(place, SESSION_OUTCOMES, rows.head(24).to_dicts())
-    assert write_predictions(place.stores, NOW + timedelta(hours=1)).equals(first)
-    assert write_predictions(place.stores, NOW + timedelta(days=1))["units"].max() == 24
+    fill(workplace, 24)
+    put(workplace.lake, SESSION_OUTCOMES, rows.head(24).to_dicts())
+    assert write_predictions(workplace.stores, NOW + timedelta(hours=1)).equals(first)
+    assert write_predictions(workplace.stores, NOW + timedelta(days=1))["units"].max() == 24

@@ -141,7 +141,7 @@ def test_a_parquet_file_is_checked_as_well(
 def test_runs_without_a_score_are_counted_as_left_out(tmp_path: Path) -> None:
     unscored = [{"label": "code", "model": "good", "score": None, "user_id": "u1"}] * 2
     found = compare_file(written(tmp_path, [*rows(), *unscored]), NOW)
-    assert [(each["what"], each["sessions"], each["why"]) for each in coverage(found)] == [
+    assert [(line["what"], line["sessions"], line["why"]) for line in coverage(found)] == [
         ("ranked", 80, "in the ranking"),
         ("no score", 2, "the file has no score of it"),
     ]
@@ -186,11 +186,18 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 
 def test_people_are_told_apart_as_in_the_lake(tmp_path: Path) -> None:
     ids = ["Ada@Orchard.example", "ada@orchard.example", "Ben", "ben", None]
-    runs = [{"model": "a", "score": 50, "user_id": each} for each in ids]
+    runs = [{"model": "a", "score": 50, "user_id": user_id} for user_id in ids]
     found = read_runs(written(tmp_path, runs))["person"].to_list()
     sent = [
-        SentIds("claude_code", NOW.date(), each if each and "@" in each else None, each, None, None)
-        for each in ids
+        SentIds(
+            "claude_code",
+            NOW.date(),
+            user_id if user_id and "@" in user_id else None,
+            user_id,
+            None,
+            None,
+        )
+        for user_id in ids
     ]
     assert found == [NO_IDENTITIES.person_of(sent_ids) for sent_ids in sent]
     assert found == ["ada@orchard.example", "ada@orchard.example", "Ben", "ben", None]

@@ -9,9 +9,9 @@ import pytest
 from evaluation_pipelines.comparison.domain.compare import CHECKS, Comparison
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
 from evaluation_pipelines.schemas.table import CheckResult
-from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation
 from evaluation_pipelines_tests.world.runs import scores
+from evaluation_pipelines_tests.world.stored import evaluation, put_sessions
 
 
 def put_models(location: CodeLocation) -> None:
@@ -22,7 +22,7 @@ def put_models(location: CodeLocation) -> None:
         for side, mean in enumerate((85.0, 60.0))
         for at, score in enumerate(scores(mean, 40, 5, side + 1))
     ]
-    put_sessions(location.workplace, rows, start.date())
+    put_sessions(location.workplace.lake, rows, start.date())
 
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:

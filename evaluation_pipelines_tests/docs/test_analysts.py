@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import duckdb
-import polars as pl
 import pytest
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -12,29 +11,21 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (
     JUDGE_SCORES,
     SCORECARDS,
-    Table,
 )
 from evaluation_pipelines.scorecards.store import OverrideStore
-from evaluation_pipelines_tests.comparison.test_compare_models import (
-    DAY,
+from evaluation_pipelines_tests.docs.documents import ROOT, blocks
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world.rows import START, Row
+from evaluation_pipelines_tests.world.scorecards import profile
+from evaluation_pipelines_tests.world.stored import (
     card,
     evaluation,
     override,
     put,
     put_sessions,
 )
-from evaluation_pipelines_tests.docs.documents import ROOT, blocks
-from evaluation_pipelines_tests.workplace import NOW, open_workplace
-from evaluation_pipelines_tests.world.rows import START, Row
-from evaluation_pipelines_tests.world.scorecards import profile
 
 HOUR = timedelta(hours=1)
-
-
-def frame(table: Table, *rows: Row) -> pl.DataFrame:
-    """Rows with null for what is not given."""
-    full = [dict.fromkeys(table.schema, None) | row for row in rows]
-    return pl.DataFrame(full, schema=table.schema, orient="row")
 
 
 def judged(total: float, spread: float | None, **columns: object) -> Row:
@@ -58,15 +49,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An analysts' database with judged, corrected and resumed sessions."""
     with open_workplace(tmp_path_factory.mktemp("analysts")) as place:
         ProfileStore(place.ledger).register(profile(), START)
-        put_sessions(place, [evaluation(number) for number in (1, 2, 3)])
-        scores = frame(
-            JUDGE_SCORES,
+        put_sessions(place.lake, [evaluation(number) for number in (1, 2, 3)])
+        scores = [
             judged(60.0, 4.0),
             judged(80.0, None, inconsistent_total=True, judge_cost_usd=None),
             judged(10.0, None, is_current=False),
             judged(10.0, None, status="failed"),
-        )
-        place.lake.write(scores, JUDGE_SCORES, DAY)
+        ]
+        put(place.lake, JUDGE_SCORES, scores)
         cards = [
             card(1, 40.0, HOUR),
             card(1, 70.0, 2 * HOUR, content_hash="1"),
@@ -74,7 +64,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
             card(3, 50.0, HOUR),
             card(3, 40.0, 2 * HOUR, content_hash="1"),
         ]
-        put(place, SCORECARDS, cards)
+        put(place.lake, SCORECARDS, cards)
         # Automatic 8 of 10: once too high by 30 points, once by none, once too low by 10.
         told = [override(1, 50.0), override(2, 80.0, is_confirmation=True), override(3, 90.0)]
         OverrideStore(place.ledger).add(told, NOW)

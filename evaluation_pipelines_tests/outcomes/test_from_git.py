@@ -117,7 +117,7 @@ def test_answers_that_need_no_other_commit_are_kept_when_one_cannot_be_read(
     (shop.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
 
     refused = night(workplace, 2)
-    assert [each for each in refused if "shop" in each] == [
+    assert [reason for reason in refused if "shop" in reason] == [
         f"{shop.path}: git log failed with code 128."
     ]
     # The broken commit may have reverted another one by its content.
@@ -145,7 +145,7 @@ def test_commits_without_answers_are_asked_about_first(
     logged.chmod(0o755)
     monkeypatch.setenv("PATH", f"{logged.parent}:{os.environ['PATH']}")
     night(workplace, 9)
-    files = [each for each in asked.read_text().splitlines() if " diff-tree " in each]
+    files = [command for command in asked.read_text().splitlines() if " diff-tree " in command]
     assert [file.split()[-2] for file in files] == [last, first]
 
 

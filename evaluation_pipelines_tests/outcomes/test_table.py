@@ -80,8 +80,8 @@ def test_spans_of_openlit_tell_commits_and_decisions(tmp_path: Path) -> None:
             for place, word in enumerate(("accept", "reject", "auto_accepted"))
         ),
     ]
-    for each in sent[1:]:  # they name no operation
-        del each["attributes"][0]
+    for sent_span in sent[1:]:  # they name no operation
+        del sent_span["attributes"][0]
     with open_workplace(tmp_path) as workplace:
         workplace.land("a.jsonl", spans_line(*sent, scope="openlit-cli") + b"\n")
         workplace.ingest()

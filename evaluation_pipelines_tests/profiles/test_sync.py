@@ -231,7 +231,7 @@ def test_a_profile_is_switched_in_every_form_and_the_rest_of_its_file_stays(
     assert not read_profile(path).enabled
     switch_profile(tmp_path, "mine", enabled=True)
     assert read_profile(path).enabled
-    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 def test_a_file_that_cannot_be_switched_stays_alone_and_as_it_is(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_file_that_cannot_be_switched_stays_alone_and_as_it_is(tmp_path: Path)
     with pytest.raises(ProfileError, match=r"mine\.yaml: set enabled: false there by hand"):
         switch_profile(tmp_path, "mine", enabled=False)
     assert path.read_bytes() == content
-    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 def test_a_file_that_has_the_name_of_a_shipped_profile_is_not_overwritten(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_disk_without_space_leaves_no_file_behind(
     with pytest.raises(OSError, match="No space"):
         switch_profile(tmp_path, "mine", enabled=False)
     assert path.read_text() == PROFILE.format(version=1)
-    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 LATER = NOW + timedelta(minutes=1)

@@ -47,7 +47,7 @@ def evaluations_frame(
     """Evaluations (AGENT_EVALUATIONS) of agent ``scout`` that passed, one after the other."""
     rows = [
         {
-            "evaluation_id": each,
+            "evaluation_id": evaluation_id,
             "organization_id": "default",
             "agent_id": "scout",
             "evaluated_at": start + number * every,
@@ -56,9 +56,9 @@ def evaluations_frame(
             "latency_budget_ms": 100.0,
             "model": None,
             "source": "gate",
-            "reference_id": each,
+            "reference_id": evaluation_id,
         }
-        for number, each in enumerate(ids)
+        for number, evaluation_id in enumerate(ids)
     ]
     return pl.DataFrame(rows, schema=AGENT_EVALUATIONS.schema)
 

@@ -23,14 +23,14 @@ _SIGNALS, _IDENTITIES = 3_000, 20
 def state(number: int) -> pl.DataFrame:
     """Return the signals after a number of changes: some move in time, some to another agent."""
     rows = random_signals(_SIGNALS, _IDENTITIES, days=80, end=NOW)
-    each = pl.int_range(pl.len())
+    index = pl.int_range(pl.len())
     others = pl.lit(uuid(number % _IDENTITIES))
     return rows.with_columns(
-        timestamp=pl.when(each % 3 == number % 3)
+        timestamp=pl.when(index % 3 == number % 3)
         .then(pl.col("timestamp") - timedelta(hours=number))
         .otherwise("timestamp"),
-        identity_id=pl.when(each % 5 == number % 5).then(others).otherwise("identity_id"),
-        score_delta=pl.when(each % 2 == number % 2).then(-pl.col("score_delta")).otherwise(0.125),
+        identity_id=pl.when(index % 5 == number % 5).then(others).otherwise("identity_id"),
+        score_delta=pl.when(index % 2 == number % 2).then(-pl.col("score_delta")).otherwise(0.125),
     )
 
 

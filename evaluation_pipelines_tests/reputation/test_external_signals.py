@@ -39,7 +39,7 @@ GATE = {
 
 
 def lines(*objects: dict[str, Any]) -> bytes:
-    return b"".join(msgspec.json.encode(each) + b"\n" for each in objects)
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in objects)
 
 
 def load(
@@ -92,7 +92,7 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_followed(
     outside.write_bytes(lines(REVIEW))
     workplace.land("signals/a.jsonl", lines(REVIEW))
     (workplace.landing.root / "signals" / "b.jsonl").symlink_to(outside)
-    assert [each["path"] for each in load(workplace, reputation_store)] == ["signals/a.jsonl"]
+    assert [file["path"] for file in load(workplace, reputation_store)] == ["signals/a.jsonl"]
 
 
 def test_a_file_that_is_gone_stays_in_the_list_and_its_signals_stay_loaded(
@@ -101,7 +101,7 @@ def test_a_file_that_is_gone_stays_in_the_list_and_its_signals_stay_loaded(
     path = workplace.land("signals/a.jsonl", lines(REVIEW))
     load(workplace, reputation_store)
     path.unlink()
-    assert [each["path"] for each in load(workplace, reputation_store, minutes=1)] == [
+    assert [file["path"] for file in load(workplace, reputation_store, minutes=1)] == [
         "signals/a.jsonl"
     ]
     assert reputation_store.scores_as_of(NOW)["total_events"].to_list() == [1]
@@ -256,7 +256,7 @@ def test_files_that_are_not_read_are_named(
     workplace.land("signals/read.jsonl", lines(REVIEW))
     loaded = load(workplace, reputation_store)
 
-    assert [each["path"] for each in loaded] == ["signals/read.jsonl"]
+    assert [file["path"] for file in loaded] == ["signals/read.jsonl"]
     assert [file.path for file in skipped_files(workplace.stores)] == [
         *(f"signals/{name}" for name in names[:3]),
         "signals/sub/d.jsonl",

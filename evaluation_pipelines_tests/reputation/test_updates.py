@@ -19,9 +19,7 @@ from evaluation_pipelines.reputation.updates import (
 )
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
-    AGENT_SESSIONS,
     REPUTATION_EVENTS,
-    SESSION_EVALUATIONS,
     SESSION_OUTCOMES,
 )
 from evaluation_pipelines.settings import Settings
@@ -34,46 +32,34 @@ from evaluation_pipelines.storage.clickhouse import (
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 from evaluation_pipelines_tests.servers.clickhouse_databases import database
 from evaluation_pipelines_tests.workplace import Workplace
-from evaluation_pipelines_tests.world.rows import START, session, sessions_frame
+from evaluation_pipelines_tests.world.rows import START, Row
+from evaluation_pipelines_tests.world.scorecards import evaluated_session
+from evaluation_pipelines_tests.world.stored import DAY, evaluated_row, put_sessions
+from evaluation_pipelines_tests.world.stored import put as put_rows
 
-DAY, NEXT = date(2026, 11, 2), date(2026, 11, 3)
+NEXT = date(2026, 11, 3)
 NOW = START + timedelta(hours=5)
 
 
-def evaluated(key: str, score: float | None, **columns: Any) -> dict[str, Any]:
-    """One row of SESSION_EVALUATIONS: agent ``scout``, ended five minutes after the start."""
-    row = {
+def evaluated(key: str, score: float | None, **columns: Any) -> Row:
+    """An evaluation by the composite: agent ``scout``, ended five minutes after the start."""
+    row: Row = {
         "session_key": key,
         "session_id": key,
-        "organization_id": "default",
         "agent_id": "scout",
         "source_cli": "codex",
-        "started_at": START,
-        "ended_at": START + timedelta(minutes=5),
         "status": "completed",
-        "effective_100": score,
         "passed": None if score is None else score >= 50,
         "effective_source": "none" if score is None else "composite",
-        "session_date": DAY,
     }
-    return dict.fromkeys(SESSION_EVALUATIONS.schema) | row | columns
+    return evaluated_session(score, **(row | columns))
 
 
-def put(workplace: Workplace, day: date, *rows: dict[str, Any]) -> None:
-    """Let the lake hold these sessions of a date, each with its row of AGENT_SESSIONS."""
-    sessions = [
-        session(
-            session_key=row["session_key"],
-            ended_at=row["ended_at"],
-            mean_api_ms=1200.0,
-            explicit_end=row.pop("explicit_end", True),
-            session_date=day,
-        )
-        for row in rows
-    ]
-    workplace.lake.write(sessions_frame(sessions), AGENT_SESSIONS, day)
-    frame = pl.DataFrame(rows, schema=SESSION_EVALUATIONS.schema, orient="row")
-    workplace.lake.write(frame.with_columns(session_date=pl.lit(day)), SESSION_EVALUATIONS, day)
+def put(workplace: Workplace, day: date, *rows: Row, explicit_end: bool | None = True) -> None:
+    """Let the lake hold these sessions of a date."""
+    ended = {"mean_api_ms": 1200.0, "explicit_end": explicit_end}
+    sessions = [evaluated_row(row, **ended) for row in rows]
+    put_sessions(workplace.lake, rows, day, sessions)
 
 
 def scout(reputation_store: ReputationStore) -> dict[str, Any] | None:
@@ -168,8 +154,8 @@ def test_dates_are_worked_on_by_themselves(
 def test_a_session_that_runs_is_evaluated_when_it_has_been_silent_for_long_enough(
     workplace: Workplace, reputation_store: ReputationStore
 ) -> None:
-    running = evaluated("a", 60.0, explicit_end=None, effective_source="override")
-    put(workplace, DAY, running)
+    running = evaluated("a", 60.0, effective_source="override")
+    put(workplace, DAY, running, explicit_end=None)
     soon = START + timedelta(minutes=20)
     bridge_sessions(workplace.stores, reputation_store, [DAY], soon)
     assert scout(reputation_store) is not None
@@ -186,14 +172,13 @@ def put_outcomes(workplace: Workplace, *rows: tuple[str, str, str | None, str, f
     """
     read, hours = START + timedelta(days=2), {"merged": 4, "task_reopened": 49}
     outcomes = [
-        dict.fromkeys(SESSION_OUTCOMES.schema)
-        | {"organization_id": "default", "session_id": row[0], "session_date": DAY}
+        {"organization_id": "default", "session_id": row[0]}
         | dict(zip(("session_key", "kind", "reference", "source", "value"), row, strict=True))
         | {"inferred": row[2] == "c2", "read_at": read}
         | {"happened_at": START + timedelta(hours=hours[row[1]]) if row[1] in hours else None}
         for row in rows
     ]
-    workplace.lake.write(pl.DataFrame(outcomes, SESSION_OUTCOMES.schema), SESSION_OUTCOMES, DAY)
+    put_rows(workplace.lake, SESSION_OUTCOMES, outcomes)
 
 
 def test_outcomes_are_signals_by_a_setting_and_each_counts_once_as_it_is_known_now(
@@ -267,7 +252,7 @@ class CutOff(ClickHouse):
 
 def everything(store: ReputationStore, sessions: list[str]) -> list[pl.DataFrame]:
     """What counts of these sessions, and what follows from it."""
-    ids = [str(session_event_id("default", each)) for each in sessions]
+    ids = [str(session_event_id("default", session)) for session in sessions]
     tables = (REPUTATION_EVENTS, AGENT_EVALUATIONS)
     live = [store.live(table, ids).drop("revision").sort(table.order) for table in tables]
     totals = store.scores_as_of(NOW).select("identity_id", "total_events")
@@ -304,7 +289,9 @@ def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_o
     # Which sessions there are; then new rows, old places and lost scores, of two tables.
     assert cut_off == 1 + 2 * 3
     assert all(
-        mine.equals(clean) for each in found for mine, clean in zip(each, found[-1], strict=True)
+        mine.equals(clean)
+        for tables in found
+        for mine, clean in zip(tables, found[-1], strict=True)
     )
     events, evaluations, _, agents = found[-1]
     assert (events.height, evaluations.height) == (6, 6)

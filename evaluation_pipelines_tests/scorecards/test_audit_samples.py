@@ -11,7 +11,10 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.blind_reviews import calibration, draw_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, note_step
-from evaluation_pipelines_tests.comparison.test_compare_models import (
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world.rows import START, Row
+from evaluation_pipelines_tests.world.scorecards import profile
+from evaluation_pipelines_tests.world.stored import (
     DAY,
     card,
     evaluation,
@@ -19,9 +22,6 @@ from evaluation_pipelines_tests.comparison.test_compare_models import (
     put,
     put_sessions,
 )
-from evaluation_pipelines_tests.workplace import NOW, Workplace
-from evaluation_pipelines_tests.world.rows import START, Row
-from evaluation_pipelines_tests.world.scorecards import profile
 
 
 def sessions_of(model: str, first: int, number: int = 40) -> list[Row]:
@@ -50,7 +50,7 @@ def drawn(workplace: Workplace, day: date = DAY) -> list[AuditSample]:
 
 
 def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplace) -> None:
-    put_sessions(workplace, sessions_of("model-a", 0))
+    put_sessions(workplace.lake, sessions_of("model-a", 0))
     samples = drawn(workplace)
 
     # 5 of 40, and a second draw changes nothing.
@@ -69,11 +69,11 @@ def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplac
 
 def test_sessions_without_any_text_are_not_drawn(workplace: Workplace) -> None:
     bare = {f"s{index}#baseline-1" for index in range(30)}
-    put_sessions(workplace, sessions_of("model-a", 0))
+    put_sessions(workplace.lake, sessions_of("model-a", 0))
     sessions = workplace.lake.read(AGENT_SESSIONS, [DAY])
     is_bare = pl.col("session_key").is_in(bare)
     level = pl.when(is_bare).then(pl.lit("none")).otherwise(pl.lit("full"))
-    put(workplace, AGENT_SESSIONS, sessions.with_columns(content_level=level).to_dicts())
+    put(workplace.lake, AGENT_SESSIONS, sessions.with_columns(content_level=level).to_dicts())
     samples = drawn(workplace)
 
     assert bare.isdisjoint(sample.session_key for sample in samples)
@@ -93,7 +93,7 @@ def test_sessions_without_any_text_are_not_drawn(workplace: Workplace) -> None:
 def test_earlier_samples_count_while_they_can_be_expected_to_be_answered(
     workplace: Workplace, age: timedelta, expected: dict[str, float]
 ) -> None:
-    put_sessions(workplace, [*sessions_of("model-a", 0), *sessions_of("model-b", 40)])
+    put_sessions(workplace.lake, [*sessions_of("model-a", 0), *sessions_of("model-b", 40)])
     OverrideStore(workplace.ledger).add_samples(earlier(30, age))
 
     for sample in drawn(workplace):
@@ -110,12 +110,12 @@ def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
         (sha256(f"{yesterday}\0default\0s{index}#baseline-1".encode()).hexdigest(), index)
         for index in range(40)
     )
-    keys = [f"s{each}#baseline-1" for _, each in lots[:3]]
+    keys = [f"s{index}#baseline-1" for _, index in lots[:3]]
     store = OverrideStore(workplace.ledger)
     store.add_samples([AuditSample(yesterday, "default", key, "p", "0", NOW) for key in keys])
     # With 400 more sessions the sample would have been another.
-    put_sessions(workplace, sessions_of("model-a", 0, 40 + extra), yesterday)
-    put_sessions(workplace, sessions_of("model-b", 500))
+    put_sessions(workplace.lake, sessions_of("model-a", 0, 40 + extra), yesterday)
+    put_sessions(workplace.lake, sessions_of("model-b", 500))
     drawn(workplace)
 
     found = [sample for sample in store.samples() if sample.session_date == yesterday]
@@ -126,8 +126,8 @@ def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
 def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> None:
     ProfileStore(workplace.ledger).register(profile(), START)
     evaluations = sessions_of("model-a", 0)
-    put_sessions(workplace, evaluations)
-    put(workplace, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
+    put_sessions(workplace.lake, evaluations)
+    put(workplace.lake, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
     store = OverrideStore(workplace.ledger)
     # The first ten of 32 had a chance of 1/2, the others of 1/4, and the last two an unknown one.
     chances = [0.5] * 10 + [0.25] * 20 + [None] * 2
@@ -152,8 +152,8 @@ def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> No
 def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Workplace) -> None:
     ProfileStore(workplace.ledger).register(profile(), START)
     evaluations = sessions_of("model-a", 0)
-    put_sessions(workplace, evaluations)
-    put(workplace, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
+    put_sessions(workplace.lake, evaluations)
+    put(workplace.lake, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
     store = OverrideStore(workplace.ledger)
     # 20 sessions of one label, drawn with a chance of 1/2, and 20 of another, with one of 1/4.
     draws = [("a", 0.5)] * 20 + [("b", 0.25)] * 20

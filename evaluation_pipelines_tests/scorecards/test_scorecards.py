@@ -82,7 +82,7 @@ def test_a_session_that_grew_gets_a_new_card_and_keeps_the_old_one(scored: Workp
     later = NOW + timedelta(days=1)
     build(scored, later)
 
-    old, new = sorted(cards(scored), key=lambda each: each["scored_at"])
+    old, new = sorted(cards(scored), key=lambda card: card["scored_at"])
     assert (old["scored_at"], new["scored_at"]) == (NOW, later)
     assert old["content_hash"] != new["content_hash"]
     assert evaluation(scored)["card_id"] == new["card_id"]

@@ -131,7 +131,9 @@ def test_the_newest_session_is_the_one_that_began_last() -> None:
     assert find_session(rows, None)["session_id"] == "late"
 
 
-IN_TWO_ORGANIZATIONS = b"".join(session("a", organization__id=each) for each in ("acme", "beta"))
+IN_TWO_ORGANIZATIONS = b"".join(
+    session("a", organization__id=organization) for organization in ("acme", "beta")
+)
 
 
 def test_a_session_of_several_organizations_is_found_with_its_organization() -> None:
@@ -234,7 +236,7 @@ def test_files_score_in_memory_as_their_tables_do(tmp_path: Path, seed: int, rou
     random = seeded(seed)
     for number in range(rounds):
         sessions = [odd_session(random, index) for index in range(SESSIONS_PER_ROUND)]
-        lines = [each for session in sessions for each in session] + [other_programs()]
+        lines = [line for session in sessions for line in session] + [other_programs()]
         random.shuffle(lines)
         compare(tmp_path / str(number), lines, random)
 
@@ -249,7 +251,7 @@ def compare(folder: Path, lines: list[bytes], random: Random) -> None:
             workplace.ingest()
             if random.random() < 0.5:
                 workplace.build()
-        assert {type(each) for each in workplace.build()} <= {DateBuilt}
+        assert {type(result) for result in workplace.build()} <= {DateBuilt}
         stored = session_rows(workplace.sessions(), workplace.performance())
         files = [(f"{n}.jsonl", io.BytesIO(content)) for n, content in enumerate(contents)]
         scored = score_files(files, workplace.settings).sessions
@@ -259,6 +261,8 @@ def compare(folder: Path, lines: list[bytes], random: Random) -> None:
     ]
     for mine, theirs in zip(scored, stored, strict=True):
         different = {
-            each: (mine[each], theirs[each]) for each in mine if mine[each] != theirs[each]
+            column: (mine[column], theirs[column])
+            for column in mine
+            if mine[column] != theirs[column]
         }
         assert not different, [mine[name] for name in key]

@@ -27,7 +27,7 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
         for cli in CLIS:
             workplace.land(f"{cli}.jsonl", Capture(cli).file("as sent").read_bytes())
         workplace.ingest()
-        assert all(isinstance(each, DateBuilt) for each in workplace.build())
+        assert all(isinstance(result, DateBuilt) for result in workplace.build())
         yield workplace
 
 
@@ -39,7 +39,7 @@ def reports(genuine: Workplace) -> Reports:
 
 
 def listed(report: Mapping[str, Any], name: str, *fields: str) -> list[tuple[Any, ...]]:
-    return [tuple(each[field] for field in fields) for each in report[name]]
+    return [tuple(row[field] for field in fields) for row in report[name]]
 
 
 # -- the model server ----------------------------------------------------------------------------
@@ -212,16 +212,16 @@ CALL = "client.inference.operation.details"
 def value_of(value: Any) -> dict[str, Any]:
     """Return an AnyValue of a dictionary or a list at any depth."""
     if isinstance(value, dict):
-        pairs = [{"key": name, "value": value_of(each)} for name, each in value.items()]
+        pairs = [{"key": name, "value": value_of(item)} for name, item in value.items()]
         return {"kvlistValue": {"values": pairs}}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [value_of(each) for each in value]}}
+        return {"arrayValue": {"values": [value_of(item) for item in value]}}
     return any_value(value)
 
 
 def record(name: str, second: int, body: Any = None, **values: Any) -> dict[str, Any]:
     """Return a log record of the session ``c``; ``__`` in a name stands for a dot."""
-    named = {f"gen_ai.{each.replace('__', '.')}": value for each, value in values.items()}
+    named = {f"gen_ai.{key.replace('__', '.')}": value for key, value in values.items()}
     sent = {"gen_ai.conversation.id": "c", "gen_ai.system": "openai", **named}
     return {
         "timeUnixNano": str(NOON_NS + second * 10**9),
@@ -307,6 +307,6 @@ def test_wasted_calls_are_known_where_results_and_replies_are_logged(
     assert (report["total_calls"], report["unknown_calls"]) == (0, 2)
     assert report["effectiveness_score"] is None
     # The reply uses "drizzle" of the first result, and nothing uses "blizzard" of the second one.
-    assert [(each["call"], each["tool"]) for each in report["wasted"]] == [(2, tool)]
+    assert [(call["call"], call["tool"]) for call in report["wasted"]] == [(2, tool)]
     assert (report["wasted_calls"], report["results_logged"]) == (1, 2)
     assert report["unknown"] == unknown

@@ -49,7 +49,7 @@ def measure(trial: Trial, number: int, seed: int = 2026) -> tuple[Share, Share]:
     for _ in range(number):
         units = _units(trial, random)
         results = [result(plan, units.filter(pl.col("started_on") < day)) for day in plan.look_days]
-        any_verdict.add(is_hit=any(each.verdict is not None for each in results))
+        any_verdict.add(is_hit=any(result.verdict is not None for result in results))
         found.add(is_hit=results[-1].verdict == "first")
     return any_verdict, found
 
@@ -80,6 +80,6 @@ def _units(trial: Trial, random: np.random.Generator) -> pl.DataFrame:
             "arm": np.where(is_first, "a", "b"),
             "value": values,
             "baseline": baseline[person],
-            "started_on": [_START + timedelta(days=int(each)) for each in day],
+            "started_on": [_START + timedelta(days=int(day_number)) for day_number in day],
         }
     )

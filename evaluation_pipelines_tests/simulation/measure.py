@@ -95,7 +95,7 @@ class Measured:
 
     def __add__(self, other: "Measured") -> "Measured":
         """Return what both counted of one scenario."""
-        kept = [each.name for each in fields(self) if each.name != "scenario"]
+        kept = [field.name for field in fields(self) if field.name != "scenario"]
         both = {name: getattr(self, name) + getattr(other, name) for name in kept}
         return Measured(self.scenario, **both)
 

@@ -130,9 +130,9 @@ def _sessions(person: Codes, worn: Chosen) -> pl.DataFrame:
     names: dict[str, list[str | None]] = {
         "session_key": [f"s{number}" for number in range(len(person))],
         "session_id": [f"s{number}" for number in range(len(person))],
-        "person_id": [f"u{each}" for each in person],
-        "masque": ["Scout" if each else None for each in worn],
-        "attribution": ["clean" if each else "baseline" for each in worn],
+        "person_id": [f"u{number}" for number in person],
+        "masque": ["Scout" if is_worn else None for is_worn in worn],
+        "attribution": ["clean" if is_worn else "baseline" for is_worn in worn],
     }
     return pl.concat([empty] * len(person)).with_columns(
         pl.Series(name, values, dtype=pl.String) for name, values in names.items()

@@ -156,7 +156,7 @@ def _verdicts(
         tested += predictions(some, scores[known])
         primary += [number == 0 and column < 3 for column in range(scores.shape[1])]
     given = verdicts(tested, primary, level)
-    return [(each, verdict.word) for each, verdict in zip(primary, given, strict=True)]
+    return [(score, verdict.word) for score, verdict in zip(primary, given, strict=True)]
 
 
 def _learned(nights: Nights, night: Codes, outcome: Units, random: Random) -> Numbers:

@@ -36,7 +36,7 @@ def test_lift_is_not_plainly_wrong_and_not_shown_for_three_people() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda each: each.name)
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
 def test_corrected_means_hold(judge: Judge) -> None:
     *_, (_, _, covered, _, _) = corrected(judge, 40)
 

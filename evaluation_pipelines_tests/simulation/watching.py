@@ -84,9 +84,9 @@ def _count_drop(measured: Watched, runs: Arm) -> None:
     measured.found.add(is_hit=bool(raised))
     if not raised:
         return
-    night = min(each.night for each in raised)
+    night = min(look.night for look in raised)
     first = max(
-        (each for each in raised if each.night == night), key=lambda look: -look.change.deviates
+        (look for look in raised if look.night == night), key=lambda look: -look.change.deviates
     )
     measured.nights.append(night - kind.before)
     measured.off.append(abs(first.since - kind.before))

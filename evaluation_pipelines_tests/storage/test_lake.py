@@ -279,7 +279,7 @@ def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lak
 
     assert lake.sweep(NUMBERS, DAY, [known], NOW - timedelta(minutes=30)) == 1
 
-    left = {each.relative_to(root_of(lake)).as_posix() for each in root_of(lake).rglob("*.parquet")}
+    left = {path.relative_to(root_of(lake)).as_posix() for path in root_of(lake).rglob("*.parquet")}
     assert left == {known, young, other_day, "_tmp/new.parquet"}
 
 

@@ -136,5 +136,5 @@ def test_a_session_ends_by_silence_while_nothing_is_built(workplace: Workplace) 
     fill(workplace, session("one"))
     every, (ended_at,) = Sessions(workplace.stores), workplace.sessions()["ended_at"]
     idle = timedelta(minutes=workplace.settings.session_idle_minutes)
-    times = [ended_at + idle + timedelta(seconds=each) for each in (0, 1)]
+    times = [ended_at + idle + timedelta(seconds=second) for second in (0, 1)]
     assert [row_of(every.rows(now=time))["has_ended"] for time in times] == [False, True]

@@ -60,7 +60,7 @@ WAITING = frozenset({("beta", "waits#baseline-1")})
 DAY = date(2026, 6, 2)
 """The day of the session that waits for its review."""
 
-NAMES = [each for each in SESSIONS.schema if each not in hidden_columns("team")]
+NAMES = [name for name in SESSIONS.schema if name not in hidden_columns("team")]
 OWNER = "organization_id"
 SHOWN = ("effective_100", "agent_id", "model", "composite", "source_cli", "started_at",
          "total_tools", "tools_failed", "outcome", "organization_id",
@@ -77,9 +77,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, list) and value and isinstance(value[0], Mapping) and "key" in value[0]:
-        return {each["key"]: each["value"] for each in value}
+        return {pair["key"]: pair["value"] for pair in value}
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()} or None
+        return {name: plain(item) for name, item in value.items()} or None
     return value or None if isinstance(value, list) else value
 
 
@@ -165,7 +165,7 @@ def lost_calls(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.Data
 
 def agreement(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
     found = calibration(workplace.stores, overrides_with_states(workplace.stores))
-    return pl.DataFrame([each.record() for each in found], AGREEMENT_COLUMNS)
+    return pl.DataFrame([one.record() for one in found], AGREEMENT_COLUMNS)
 
 
 def outdated_scores(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
@@ -209,7 +209,7 @@ class List:
         rows = self.rows(workplace, waiting)
         known = rows.columns if self.table is None else [*self.table.schema, WAITS]
         shown = {*rows.columns} - hidden_columns("team")
-        names = [each for each in dict.fromkeys(known) if each in shown]
+        names = [column for column in dict.fromkeys(known) if column in shown]
         return by_key(rows.select(names).iter_rows(named=True), self.key)
 
 
@@ -350,11 +350,11 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
     assert (merged["organization_id"], merged["session_id"]) == ("acme", "same")
     assert "with --outcome reverted." in everywhere("sessions", "--outcome", "reverted").out
     cell: Callable[[Mapping[str, Any], str], str] = SESSION_LISTING.cell
-    assert [each[0] for each in reversed(table)] == [row["session_key"] for row in rows]
+    assert [line[0] for line in reversed(table)] == [row["session_key"] for row in rows]
     for line, row in zip(reversed(table), rows, strict=True):
         for name in SHOWN:
-            assert any(each.startswith(cell(row, name)) for each in line), (name, line)
-    (listed,) = (each for each in tables_of(page) if "Started" in each[0])
+            assert any(text.startswith(cell(row, name)) for text in line), (name, line)
+    (listed,) = (shown for shown in tables_of(page) if "Started" in shown[0])
     scores = re.findall(r'<td class="scored" data-name="Score">(.*?)</td>', page, re.DOTALL)
     for cells, row, score in zip(listed, rows, scores, strict=True):
         assert cells["Started"].split(" failed")[0] == cell(row, "started_at")

@@ -409,7 +409,7 @@ def test_a_refused_pair_has_no_corrected_interval(found: Comparison) -> None:
         assert not pair_cells(row, MODELS)[2].below
     assert rows["a", "c"]["verdict"] == "A better"
     assert rows["a", "c"]["adjusted_low_holm"] > 0
-    listed = {(each["model_a"], each["model_b"]): each for each in verdict_list(found)["pairs"]}
+    listed = {(row["model_a"], row["model_b"]): row for row in verdict_list(found)["pairs"]}
     assert listed["b", "c"]["corrected_low"] is None
     assert listed["b", "c"]["low"] is not None
 

@@ -11,7 +11,7 @@ import pytest
 from evaluation_pipelines.comparison.domain.audits import Audit, audits_of, corrected_mean
 from evaluation_pipelines.schemas import OVERRIDES
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, draw
-from evaluation_pipelines_tests.world.rows import Row
+from evaluation_pipelines_tests.world.rows import Row, frame
 from evaluation_pipelines_tests.world.runs import (
     UNTIL,
     audits,
@@ -164,7 +164,8 @@ def test_draw_and_estimate_together_are_right_on_average() -> None:
 
 
 def override(number: int, **columns: object) -> Row:
-    defaults: Row = {
+    """A live answer of 72 to the audit of session ``s<number>``."""
+    return {
         "override_id": str(number),
         "organization_id": "default",
         "session_key": f"s{number}#baseline-1",
@@ -173,8 +174,8 @@ def override(number: int, **columns: object) -> Row:
         "source": "audit",
         "state": "live",
         "made_at": UNTIL,
+        **columns,
     }
-    return dict.fromkeys(OVERRIDES.schema, None) | defaults | columns
 
 
 def test_the_random_sample_is_told_from_what_people_chose() -> None:
@@ -193,7 +194,7 @@ def test_the_random_sample_is_told_from_what_people_chose() -> None:
     ]
     names = ["organization_id", "session_key", "profile_id", "inclusion_probability"]
     found = audits_of(
-        pl.DataFrame(rows, schema=OVERRIDES.schema),
+        frame(OVERRIDES.schema, rows),
         pl.DataFrame(drawn, schema=[*names, "session_date"], orient="row"),
     )
     # 2 was chosen; 3 grew since, and 5 was never answered; the newest answer counts for 4.

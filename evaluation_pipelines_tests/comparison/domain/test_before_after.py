@@ -55,7 +55,7 @@ def test_a_rise_and_a_fall_are_told_with_their_interval() -> None:
     assert rise.found.value == pytest.approx(15, abs=0.5)
     answer, because = sentences(rise)
     assert answer == "Getting better"
-    low, high = (f"{each:.1f}" for each in (rise.found.low, rise.found.high))
+    low, high = (f"{end:.1f}" for end in (rise.found.low, rise.found.high))
     assert f" ({low} to {high})." in because
     assert because.startswith("Up 1")
     assert "(2026-06-01 to 2026-06-28 against 2026-05-04 to 2026-05-31)" in because
@@ -81,7 +81,7 @@ def test_a_change_of_the_mix_of_tasks_is_no_change() -> None:
         *runs(ALL_RECENT[:4], 90, task_class="read"),
         *runs(ALL_RECENT, 50, task_class="edit"),
     ]
-    means = [np.mean([each["score"] for each in part]) for part in (rows[:84], rows[84:])]
+    means = [np.mean([run["score"] for run in part]) for part in (rows[:84], rows[84:])]
     assert means[0] - means[1] > 15  # the naive difference
     found = compared(rows)
     assert found.state == "unclear"
@@ -95,7 +95,7 @@ def test_four_people_or_four_days_tell_nothing() -> None:
     assert "5 people are needed in each period, and there are 4." in sentences(few)[1]
     days = compared([*runs(ALL_BEFORE, 50), *runs(ALL_RECENT[:4], 90)])
     assert "5 days with sessions are needed in each period, and there are 4." in sentences(days)[1]
-    unknown = [{**each, "person": None} for each in (*runs(ALL_BEFORE, 50), *runs(ALL_RECENT, 90))]
+    unknown = [{**run, "person": None} for run in (*runs(ALL_BEFORE, 50), *runs(ALL_RECENT, 90))]
     assert "The people are unknown for many of these sessions." in sentences(compared(unknown))[1]
 
 

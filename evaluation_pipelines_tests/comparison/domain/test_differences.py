@@ -51,7 +51,7 @@ def test_a_person_with_many_runs_weighs_no_more() -> None:
 
 def test_other_people_on_each_side_are_compared_by_welchs_test_on_their_means() -> None:
     means_a, means_b = [70.0, 80, 90, 85, 60], [60.0, 65, 75, 70, 40, 66]
-    runs_a = [each + 3 * sign for each in means_a for sign in (-1, 1)]
+    runs_a = [level + 3 * sign for level in means_a for sign in (-1, 1)]
     a = arm(runs_a, people=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
     b = arm(means_b, people=[10, 11, 12, 13, 14, 15])
     found = difference(a, b)
@@ -306,11 +306,11 @@ def several_labels(apart: float) -> Comparison:
     """Two models whose people differ by ``apart`` points and half of the cost, in four labels."""
     labels = ("code", "docs", "ops", "research")
     return compared(
-        each
+        run
         for label in labels
         for name, cost, more in (("aspen", 0.4, apart), ("birch", 0.2, 0.0))
         for person in range(6)
-        for each in sample(
+        for run in sample(
             name,
             [60 + (3 * person - 7.5 + more) * (name == "aspen") for _ in range(6)],
             1000 * labels.index(label) + 100 * person + 50 * (name == "birch"),

@@ -76,7 +76,7 @@ def test_people_are_compared_by_their_change() -> None:
     # Means 4 and 0, variances 2.5: error sqrt(2.5/5 + 2.5/5) = 1, 8 degrees, t 3.016.
     assert (found.value, found.low, found.high) == pytest.approx((4, 0.984, 7.016), abs=2e-3)
     assert (found.people, found.verdict) == ((5, 5), "first")
-    less = [each - 1 for each in first]
+    less = [change - 1 for change in first]
     assert result(BY_PERSON, units(people(less, second))).verdict is None  # 3 - 3.016 < 0
 
 

@@ -66,9 +66,9 @@ def test_a_first_model_that_is_not_shown_to_beat_a_lower_one_has_a_sentence() ->
 
 def test_many_such_pairs_are_counted() -> None:
     lower = [
-        each
+        run
         for at in range(3)
-        for each in sample(f"birch-{at}", scores(68, 42, 4, seed=at + 4), 300 + 100 * at, 7)
+        for run in sample(f"birch-{at}", scores(68, 42, 4, seed=at + 4), 300 + 100 * at, 7)
     ]
     rows = [
         *sample("aspen", scores(80, 42, 4, seed=1), 0, 7),
@@ -101,9 +101,9 @@ def test_what_more_runs_would_not_change_is_not_asked_for() -> None:
 
     tasks = ("debug", "refactor")
     apart = [
-        each
+        run
         for at, task in enumerate(tasks)
-        for each in sample(f"model-{at}", scores(80, 40, seed=at + 1), 100 * at, task_class=task)
+        for run in sample(f"model-{at}", scores(80, 40, seed=at + 1), 100 * at, task_class=task)
     ]
     *_, said = facts(answer(apart))
     assert said.startswith("model-0 (provider-a) and model-1 (provider-a): ")

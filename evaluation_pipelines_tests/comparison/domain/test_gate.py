@@ -30,10 +30,10 @@ HALF = 2.5706 * 0.8165
 def runs(values: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Runs of both sides in turn: ``side``, ``task``, a value of each metric, columns of RUNS."""
     own = {"side", "task", *METRICS, "judge_total_model"}
-    known = [{key: value for key, value in each.items() if key not in own} for each in values]
+    known = [{key: value for key, value in value.items() if key not in own} for value in values]
     rows_of = [
-        run(at, model=each["side"], **more)
-        for at, (each, more) in enumerate(zip(values, known, strict=True))
+        run(at, model=value["side"], **more)
+        for at, (value, more) in enumerate(zip(values, known, strict=True))
     ]
     texts = {"task", "judge_total_model"}
     return frame(rows_of).with_columns(
@@ -117,7 +117,7 @@ def test_a_later_look_is_stricter() -> None:
 def test_means_of_runs_are_compared_task_by_task() -> None:
     values = tasks(DIFFERENCES)
     # Two more runs of the first task: 80 and 90 of the base, whose mean is then 76.67.
-    values += [{"side": "base", "task": "t0", "effective": each} for each in (80.0, 90.0)]
+    values += [{"side": "base", "task": "t0", "effective": score} for score in (80.0, 90.0)]
     (one,) = decided(values).found
     # 62 - 76.67 = -14.67 in place of 2: the mean is (6 - 2 - 14.67) / 6.
     assert one.value == pytest.approx((4 - 14.6667) / 6, abs=1e-3)

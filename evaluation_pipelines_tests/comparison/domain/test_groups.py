@@ -27,8 +27,10 @@ def group(
     by: Grouping, *sessions: Mapping[str, object]
 ) -> list[tuple[str | None, str | None, str | None]]:
     """What a run of each session is compared as: the columns that name a model."""
-    rows = [session(session_key=f"s{at}#baseline-1", **each) for at, each in enumerate(sessions)]
-    some = runs(run(at, agent_id=each.get("agent_id")) for at, each in enumerate(sessions))
+    rows = [
+        session(session_key=f"s{at}#baseline-1", **columns) for at, columns in enumerate(sessions)
+    ]
+    some = runs(run(at, agent_id=columns.get("agent_id")) for at, columns in enumerate(sessions))
     found = grouped(some, sessions_frame(rows), by)
     return found.select("model", "provider", "model_variant").rows()
 
@@ -102,7 +104,7 @@ def test_groups_are_named_by_what_is_compared() -> None:
 
 def test_arms_that_share_no_person_say_so() -> None:
     arms = [
-        [each | {"model": name, "person": f"{name} {each['person']}"} for each in sample("x", s, n)]
+        [run | {"model": name, "person": f"{name} {run['person']}"} for run in sample("x", s, n)]
         for name, s, n in (("a", drawn(85, 40, 5, 1), 0), ("b", drawn(60, 40, 5, 2), 100))
     ]
     by = Grouping(arms=(("a", MAIN), ("b", NEW)))

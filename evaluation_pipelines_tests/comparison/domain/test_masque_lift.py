@@ -116,12 +116,12 @@ def test_all_four_measures_are_compared() -> None:
 
     # 4 / 10 - 2 / 10 = 0.2; two variances of 0.025: sqrt(0.05 / 5) = 0.1, t(8) = 2.3060.
     assert of(row, "failure_rate") == [
-        *(pytest.approx(each, abs=1e-4) for each in (0.2, -0.0306, 0.4306)),
+        *(pytest.approx(figure, abs=1e-4) for figure in (0.2, -0.0306, 0.4306)),
         "shown",
     ]
     # Two variances of 2.5: error 1.
     assert of(row, "active_s") == [
-        *(pytest.approx(each, abs=1e-3) for each in (60, 57.694, 62.306)),
+        *(pytest.approx(figure, abs=1e-3) for figure in (60, 57.694, 62.306)),
         "shown",
     ]
     # Without any spread there is no interval.

@@ -20,7 +20,8 @@ from evaluation_pipelines.comparison.domain.outcomes import (
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.schemas import SESSION_OUTCOMES, UTC_TIME
+from evaluation_pipelines_tests.world.rows import frame
 
 END = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -40,7 +41,6 @@ def row(
         "kind": kind,
         "happened_at": None if at is None else day(at),
         "value": value,
-        "lines": None,
         "reference": "c1",
         "source": "git",
         "read_at": day(read),
@@ -48,15 +48,6 @@ def row(
     }
 
 
-SCHEMA: dict[str, Any] = {
-    **dict.fromkeys(("organization_id", "session_key", "kind"), pl.String),
-    "happened_at": UTC_TIME,
-    "value": pl.Float64,
-    "lines": pl.Int64,
-    "reference": pl.String,
-    "source": pl.String,
-    "read_at": UTC_TIME,
-}
 SESSIONS = pl.DataFrame(
     {"organization_id": ["default"], "session_key": ["s"], "ended_at": [END]},
     {"organization_id": pl.String, "session_key": pl.String, "ended_at": UTC_TIME},
@@ -65,7 +56,7 @@ SESSIONS = pl.DataFrame(
 
 def valued(kind: str, *rows: dict[str, Any], of_all: bool = False) -> tuple[float | None, bool]:
     found = outcome_values(
-        pl.DataFrame([*rows], SCHEMA, orient="row"), SESSIONS, rule_of(kind), of_all=of_all
+        frame(SESSION_OUTCOMES.schema, rows), SESSIONS, rule_of(kind), of_all=of_all
     )
     return found["value"].item(), found["is_young"].item()
 
@@ -157,12 +148,12 @@ def test_for_arms_a_session_without_a_commit_is_not_merged() -> None:
 def test_sessions_without_a_row_count_by_the_same_reading_as_those_with_one() -> None:
     keys = [f"s{number}" for number in range(1, 6)]
     sent = [row("merged", 1, 2, 2, **OUTSIDE, session_key=key) for key in keys[:3]]
-    rows = pl.DataFrame([*sent, LATER], SCHEMA, orient="row")
+    rows = frame(SESSION_OUTCOMES.schema, [*sent, LATER])
     sessions = SESSIONS.drop("session_key").join(pl.DataFrame({"session_key": keys}), how="cross")
 
     found = [
-        outcome_values(rows, sessions, RULES["merged"], of_all=each)["value"].to_list()
-        for each in (True, False)
+        outcome_values(rows, sessions, RULES["merged"], of_all=of_all)["value"].to_list()
+        for of_all in (True, False)
     ]
 
     assert found == [[1, 1, 1, 0, 0], [1, 1, 1, None, None]]
@@ -242,8 +233,7 @@ def runs(**arms: tuple[float, ...]) -> pl.DataFrame:
         for number in range(12)
     ]
     schema = {**RUNS, "value": pl.Float64(), "is_young": pl.Boolean()}
-    blank = dict.fromkeys(schema)
-    return pl.DataFrame([blank | each for each in rows], schema, orient="row")
+    return frame(schema, rows)
 
 
 def test_arms_are_compared_by_the_share_of_all_sessions() -> None:

@@ -163,7 +163,8 @@ def test_models_of_other_weeks_give_an_indication(
     ]
     row = pair(rows)
     sides = [
-        arm([0.0] * 40, days=[4 + 7 * (at >= each) for at in range(40)]) for each in in_first_week
+        arm([0.0] * 40, days=[4 + 7 * (at >= in_first) for at in range(40)])
+        for in_first in in_first_week
     ]
     assert week_overlap(*sides) == pytest.approx(overlap)
     if overlap < 0.6:
@@ -197,7 +198,7 @@ def test_a_model_that_is_disqualified_more_is_not_called_better() -> None:
     assert row["verdict"] == "not decided"
     assert row["reason"] == "the model with higher scores is disqualified more"
     # The worse model may be disqualified as it likes.
-    out = [each | {"model": "b"} for each in out]
+    out = [run | {"model": "b"} for run in out]
     assert pair([*two(), *out])["verdict"] == "A better"
 
 

@@ -184,5 +184,5 @@ def test_people_needed_follow_from_the_spread_of_people() -> None:
     # s² = 0.04 / 4; (1.9600 + 0.8416)² * 0.01 / 0.04 + 1.96² / 4 = 1.9622 + 0.9604.
     assert found.people_needed(0.05) == 5  # never fewer than a verdict takes
     # Ten times the spread: 19.622 + 0.9604.
-    wide = of_people(*(0.7 + math.sqrt(10) * (each - 0.7) for each in (0.6, 0.8, 0.6, 0.8, 0.7)))
+    wide = of_people(*(0.7 + math.sqrt(10) * (auc - 0.7) for auc in (0.6, 0.8, 0.6, 0.8, 0.7)))
     assert wide.people_needed(0.05) == 21

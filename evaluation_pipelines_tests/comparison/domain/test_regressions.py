@@ -196,7 +196,7 @@ def test_scores_that_never_vary_are_steady_or_not_watched() -> None:
         run(n, 90.0, model="a", started_at=UNTIL - timedelta(days=1 + n % 60)) for n in range(300)
     ]
     assert watched(same)["state"] == "steady"  # near 100 failures are watched
-    same = [each | {"score": 40.0} for each in same]
+    same = [run | {"score": 40.0} for run in same]
     assert watched(same)["missing"] == "scores that vary: all before the recent weeks are the same"
 
 
@@ -267,16 +267,14 @@ def test_other_tasks_are_no_change_of_the_model() -> None:
             *history(lambda _: 80.0, range(ago, ago + 1), runs=6 - hard, task_class="easy"),
         ]
 
-    row = watched([each for ago in range(1, 125) for each in mixed(ago)])
+    row = watched([run for ago in range(1, 125) for run in mixed(ago)])
     assert row["state"] == "steady"
     assert row["change"] == pytest.approx(0, abs=3)
 
 
 def test_more_models_need_more_evidence() -> None:
     alone = watched(history(lower(5, 14)))
-    many = [
-        each for name in "bcdefghijklmnopq" for each in history(lower(0, 0), runs=2, model=name)
-    ]
+    many = [run for name in "bcdefghijklmnopq" for run in history(lower(0, 0), runs=2, model=name)]
     (row,) = compared([*history(lower(5, 14)), *many]).regressions.filter(model="a").to_dicts()
     assert (alone["state"], row["state"]) == ("alert", "steady")
 

@@ -98,10 +98,10 @@ def test_a_disqualified_run_stays_apart(
     assert found["is_disqualified"] == expected
 
 
-def several(*each: dict[str, Any]) -> pl.DataFrame:
+def several(*evaluated: dict[str, Any]) -> pl.DataFrame:
     """The runs of some evaluations; each has a session of its own."""
     evaluations, sessions = [], []
-    for number, columns in enumerate(each):
+    for number, columns in enumerate(evaluated):
         key = {"session_key": f"s{number}#baseline-1", "session_id": f"s{number}"}
         calls = {name: columns[name] for name in ("tools_ok", "tools_failed") if name in columns}
         rest = {name: value for name, value in columns.items() if name not in calls}

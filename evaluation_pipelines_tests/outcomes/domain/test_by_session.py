@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from evaluation_pipelines.outcomes.domain.by_session import COLUMNS, by_session
 from evaluation_pipelines.schemas import SESSION_OUTCOMES
+from evaluation_pipelines_tests.world.rows import frame
 
 
 def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
 def test_the_columns_of_a_session(
     rows: list[dict[str, Any]], expected: dict[str, Any] | None
 ) -> None:
-    found = by_session(pl.DataFrame(rows, SESSION_OUTCOMES.schema))
+    found = by_session(frame(SESSION_OUTCOMES.schema, rows))
     if expected is None:
         assert found.is_empty()
     else:

@@ -15,8 +15,10 @@ def test_commits_that_revert_all_before_them_are_decided_one_by_one() -> None:
     # Ten are made in each second, so that children have the time of their parents.
     ids = [f"{number:040x}" for number in range(1200)]
     commits = [
-        Commit(each, tuple(ids[:n][-1:]), START + timedelta(seconds=n // 10), tuple(ids[:n][-40:]))
-        for n, each in enumerate(ids)
+        Commit(
+            commit_id, tuple(ids[:n][-1:]), START + timedelta(seconds=n // 10), tuple(ids[:n][-40:])
+        )
+        for n, commit_id in enumerate(ids)
     ]
     history = _history(*commits)
     # The last one reverts 40 before it, and the one before these reverts the next 40.

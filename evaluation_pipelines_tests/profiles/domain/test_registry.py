@@ -95,7 +95,7 @@ def test_a_profile_is_found_by_id_and_version() -> None:
 
     assert both.find("p").key == ("p", 2)
     assert both.find("p", 1).key == ("p", 1)
-    assert [each.key for each in both.newest()] == [("p", 2), ("q", 1)]
+    assert [version.key for version in both.newest()] == [("p", 2), ("q", 1)]
 
 
 def test_the_error_for_an_unknown_profile_lists_the_known_ones() -> None:
@@ -205,7 +205,9 @@ def versions(*history: Registered) -> dict[str, int]:
 
 
 def test_the_newest_version_scores_what_has_no_card_and_cards_keep_theirs() -> None:
-    first, second, third = (Registered(profile(version=each), at(each)) for each in (1, 2, 3))
+    first, second, third = (
+        Registered(profile(version=version), at(version)) for version in (1, 2, 3)
+    )
     kept = {"one": 1, "two": 2}
     rest = ("late", "placeholder", "grown")
 

@@ -20,26 +20,11 @@ from evaluation_pipelines.reputation.domain.agent_rating import (
     withheld,
 )
 from evaluation_pipelines.reputation.domain.signals import identity_id, unknown_identity
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.schemas import AGENT_SCORES, AGENT_WINDOWS, REPUTATION_SCORES
 from evaluation_pipelines_tests.reputation.reputation_signals import at
+from evaluation_pipelines_tests.world.rows import Row, frame
 
 NOW = at("2026-11-20T12:00:00")
-_NAMES = (
-    "organization_id",
-    "agent_id",
-    "evaluation_id",
-    "evaluated_at",
-    "passed",
-    "latency_ms",
-    "latency_budget_ms",
-    "model",
-)
-_SCHEMA = pl.Schema(
-    [
-        *((name, AGENT_EVALUATIONS.schema[name]) for name in _NAMES),
-        ("evaluations_in_all", pl.Int64()),
-    ]
-)
 
 
 def window(
@@ -47,21 +32,23 @@ def window(
 ) -> pl.DataFrame:
     """Evaluations of one agent, the newest first, a minute apart; the budget is 100 ms."""
     outcomes = list(passed)
-    rows = [
-        (
-            "org",
-            "scout",
-            f"e{index:04}",
-            NOW - timedelta(minutes=index),
-            outcome,
-            latency_ms,
-            100.0,
-            "m",
-            in_all or len(outcomes),
-        )
+    same: Row = {
+        "organization_id": "org",
+        "agent_id": "scout",
+        "model": "m",
+        "latency_ms": latency_ms,
+    }
+    same |= {"latency_budget_ms": 100.0, "evaluations_in_all": in_all or len(outcomes)}
+    rows = (
+        {
+            "evaluation_id": f"e{index:04}",
+            "evaluated_at": NOW - timedelta(minutes=index),
+            "passed": outcome,
+            **same,
+        }
         for index, outcome in enumerate(outcomes)
-    ]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    )
+    return frame(AGENT_WINDOWS.schema, rows)
 
 
 def score_of(evaluations: pl.DataFrame) -> dict[str, object]:
@@ -136,7 +123,7 @@ def test_the_interval_of_the_pass_rate_is_that_of_the_beta_distribution() -> Non
 
 def test_the_interval_of_every_pass_rate_contains_it() -> None:
     numbers = [(passed, every) for every in (1, 2, 3, 10, 50, 500) for passed in range(every + 1)]
-    passes, evaluations = (pl.Series(each) for each in zip(*numbers, strict=True))
+    passes, evaluations = (pl.Series(counts) for counts in zip(*numbers, strict=True))
     low, high = credible_interval(passes, evaluations)
     rate = passes / evaluations
     assert ((low <= rate) & (rate <= high)).all()
@@ -210,7 +197,7 @@ def test_the_history_of_a_score_is_what_was_shown_at_each_time() -> None:
     assert history["score"][-1] == agent_ratings(found, found.clear(), NOW)["score"].item()
     assert score_history(found, 2)["score"].to_list() == [407, history["score"][-1]]
     # From the 50th to the 70th in at most three steps: every seventh, and the last.
-    minutes = [(NOW - each).seconds // 60 for each in score_history(found, 4)["evaluated_at"]]
+    minutes = [(NOW - then).seconds // 60 for then in score_history(found, 4)["evaluated_at"]]
     assert minutes == [20, 13, 6, 0]
 
 
@@ -254,8 +241,7 @@ def identities(**changes: object) -> pl.DataFrame:
 
 
 def agents(**changes: object) -> pl.DataFrame:
-    rows = [dict.fromkeys(AGENT_SCORES.schema) | AGENT | each for each in ({}, changes)]
-    return pl.DataFrame(rows, schema=AGENT_SCORES.schema)
+    return frame(AGENT_SCORES.schema, [AGENT, AGENT | changes])
 
 
 @pytest.mark.parametrize(

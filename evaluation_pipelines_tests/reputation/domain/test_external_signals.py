@@ -102,7 +102,7 @@ def test_a_signal_without_an_id_gets_one_from_what_a_correction_keeps() -> None:
         signal(category="economic"),
         signal(agent_id="absent", identity_id=signal()["identity_id"]),
     ]
-    assert {each["event_id"] for each in same} == {first}
+    assert {row["event_id"] for row in same} == {first}
     others = [
         signal(reference_id="t-2"),
         signal(reference_type="session"),

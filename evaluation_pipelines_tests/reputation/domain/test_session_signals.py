@@ -13,6 +13,7 @@ from evaluation_pipelines.reputation.domain.signals import (
     session_signals,
 )
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines_tests.world.rows import frame
 
 SESSION = {
     "session_key": "s1#baseline-1",
@@ -30,17 +31,12 @@ SESSION = {
     "mean_api_ms": 1500.0,
     "is_terminal": True,
 }
-SCHEMA = pl.Schema(
-    [
-        *SESSION_EVALUATIONS.schema.items(),
-        ("mean_api_ms", pl.Float64()),
-        ("is_terminal", pl.Boolean()),
-    ]
-)
+JOINED = {"mean_api_ms": pl.Float64(), "is_terminal": pl.Boolean()}
+SCHEMA = {**SESSION_EVALUATIONS.schema, **JOINED}
 
 
 def sessions(**changes: Any) -> pl.DataFrame:
-    return pl.DataFrame([dict.fromkeys(SCHEMA) | SESSION | changes], schema=SCHEMA)
+    return frame(SCHEMA, [SESSION | changes])
 
 
 def signal(**changes: Any) -> dict[str, Any]:
@@ -106,8 +102,8 @@ def test_only_a_session_with_a_score_is_a_signal_and_only_one_that_has_ended_an_
     unscored = sessions(effective_100=None, effective_source="none")
     running = sessions(is_terminal=False, effective_source="override")
     assert (session_signals(unscored).height, session_signals(running).height) == (0, 1)
-    for frame in (unscored, running):
-        assert session_evaluations_of_agents(frame).is_empty()
+    for rows in (unscored, running):
+        assert session_evaluations_of_agents(rows).is_empty()
 
 
 @pytest.mark.parametrize("passed", [True, False])

@@ -24,7 +24,7 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     spearman,
 )
 from evaluation_pipelines_tests.docs.documents import named
-from evaluation_pipelines_tests.world.rows import at
+from evaluation_pipelines_tests.world.rows import at, frame
 
 
 def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
@@ -39,8 +39,7 @@ def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFram
         "inclusion_probability": 1.0,
     }
     rows = [
-        dict.fromkeys(OVERRIDES.schema, None)
-        | defaults
+        defaults
         | {
             "override_id": str(number),
             "session_key": f"s{number}#baseline-1",
@@ -52,7 +51,7 @@ def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFram
         for number, (automatic, human) in enumerate(pairs, start=1)
     ]
     facts = {"person_id": pl.String(), "inclusion_probability": pl.Float64()}
-    return pl.DataFrame(rows, schema={**OVERRIDES.schema, **facts}, orient="row")
+    return frame({**OVERRIDES.schema, **facts}, rows)
 
 
 def pairs(
@@ -160,7 +159,7 @@ def test_one_person_in_two_organizations_is_one_person() -> None:
     )
     in_two = alone.with_columns(organization_id=pl.format("o{}", number % 2))
     assert agreements(in_two) == agreements(alone)
-    assert [(each.people, each.missing) for each in agreements(alone)] == [(8, None)]
+    assert [(found.people, found.missing) for found in agreements(alone)] == [(8, None)]
 
 
 def test_spearman_is_the_correlation_of_ranks() -> None:
@@ -192,7 +191,7 @@ def test_kappa_weights_distances_by_their_square() -> None:
 def test_kappa_needs_sixty_pairs_and_its_interval_is_the_jackknifes_on_atanh() -> None:
     # Bands 1 and 9 in all four combinations: 20 and 20 agree, 10 and 10 are 8 apart.
     combined = [(15.0, 15.0)] * 20 + [(95.0, 95.0)] * 20 + [(15.0, 95.0), (95.0, 15.0)] * 10
-    automatic, human = (list(each) for each in zip(*combined, strict=True))
+    automatic, human = (list(scores) for scores in zip(*combined, strict=True))
     found = agreement(("p", 1, "audit"), pairs(automatic, human)).kappa
 
     # Two categories: kappa is 1 - (20 / 60) / (1 / 2) = 1 / 3. Without one of 40 that agree,
@@ -222,9 +221,9 @@ def test_audit_sample_and_versions_are_kept_apart() -> None:
     imported = overrides((50, 30), source="import", session_key="s9#baseline-1")
     unknown = overrides((50, 30), (50, 30), inclusion_probability=None)
     second = overrides((50, 50), profile_version=2)
-    found = agreements(pl.concat([second, chosen, imported, audit, unknown]))
+    rows = pl.concat([second, chosen, imported, audit, unknown])
 
-    assert [(each.profile_version, each.sample, each.n) for each in found] == [
+    assert [(found.profile_version, found.sample, found.n) for found in agreements(rows)] == [
         (1, "audit", 1),
         (1, "audit, unweighted", 2),
         (1, "chosen", 3),
@@ -237,9 +236,9 @@ def test_the_newest_override_of_each_content_and_sample_counts() -> None:
     first, second = overrides((60, 50), (60, 40), **same).partition_by("override_id")
     later = overrides(*[(60, 55)] * 3, source="person", **same)[2:]
     # The reviewer changed the answer to 40; the later override by choice is another sample.
-    found = agreements(pl.concat([second, first, later]))
+    rows = pl.concat([second, first, later])
 
-    assert [(each.sample, each.n, each.off.value) for each in found] == [
+    assert [(found.sample, found.n, found.off.value) for found in agreements(rows)] == [
         ("audit", 1, 1.0),
         ("chosen", 1, 0.0),
     ]
@@ -296,7 +295,7 @@ def corrections(*errors: float, **columns: Any) -> pl.DataFrame:
 
 
 def found(overrides: pl.DataFrame, criterion: str | None = None) -> Lean:
-    (lean,) = [each for each in leans(overrides, CRITERIA) if each.criterion_id == criterion]
+    (lean,) = [lean for lean in leans(overrides, CRITERIA) if lean.criterion_id == criterion]
     return lean
 
 

@@ -146,7 +146,7 @@ def test_performance_is_a_tenth_and_effectiveness_a_hundredth() -> None:
 
 def test_every_heuristic_is_a_number_from_0_to_1() -> None:
     performance = {"session_key": "s1#baseline-1"} | dict.fromkeys(
-        [each.removeprefix("performance.") for each in HEURISTICS if "." in each], 10.0
+        [name.removeprefix("performance.") for name in HEURISTICS if "." in name], 10.0
     )
     columns = {"output_tokens": 5, "prompts": 3}
     frame = evidence_of([answered(**columns)], [performance], {"s1#baseline-1": 100.0})
@@ -338,7 +338,7 @@ def test_in_a_session_of_several_windows_a_text_is_of_the_window_of_its_event() 
     """An inner masque is taken off at 20: the call at that time is its last."""
     rows = [don("A", 0), don("B", 10), command("rm -rf x", 20), doff(20, "B"), tool(30), doff(40)]
     events = events_frame(rows)
-    windows = sessions_frame([answered(session_key=f"s1#{each}") for each in ("a-1", "b-1", "a-2")])
+    windows = sessions_frame([answered(session_key=f"s1#{key}") for key in ("a-1", "b-1", "a-2")])
     texts = written_texts(events, windows, window_events(events))
 
     assert triggered(texts, [RM]).rows() == [("default", "s1#b-1", True, RM)]

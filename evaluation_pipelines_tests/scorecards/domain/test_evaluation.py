@@ -27,7 +27,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import (
     worst_criteria,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
-from evaluation_pipelines_tests.world.rows import sessions_frame
+from evaluation_pipelines_tests.world.rows import frame, sessions_frame
 from evaluation_pipelines_tests.world.scorecards import (
     REGISTERED_AT,
     answered,
@@ -66,8 +66,8 @@ def evaluated(
         is_terminal=pl.lit(ended),
         excluded_by=pl.lit(rule, pl.String),
     )
-    scored = pl.DataFrame(cards or [], schema=SCORECARDS.schema, orient="row")
-    frame = evaluate(
+    scored = frame(SCORECARDS.schema, cards or [])
+    found = evaluate(
         sessions,
         assign(sessions, profiles, scored),
         scored,
@@ -75,7 +75,7 @@ def evaluated(
         overrides(*(overriding or [])),
         results(*(judged or [])),
     )
-    whole = completed(frame, PROVISIONAL.to_frame(), profiles)
+    whole = completed(found, PROVISIONAL.to_frame(), profiles)
     assert whole.schema == SESSION_EVALUATIONS.schema
     (row,) = whole.rows(named=True)
     return row

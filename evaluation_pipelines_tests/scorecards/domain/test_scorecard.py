@@ -242,8 +242,8 @@ def test_a_score_is_between_its_lowest_and_highest_known_criterion(
     version = judged_profile(criteria=criteria(**names), scale={"min": low, "max": low + width})
     max_points = version.judge_points
     points = {
-        name: None if each is None else round(each / 100 * max_points[name])
-        for name, (_, each) in zip(names, given_points, strict=True)
+        name: None if points_of_100 is None else round(points_of_100 / 100 * max_points[name])
+        for name, (_, points_of_100) in zip(names, given_points, strict=True)
     }
     cards = cards_of(version, result(criteria_scores=points)).cards
     known = [

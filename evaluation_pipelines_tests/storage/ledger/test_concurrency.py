@@ -169,7 +169,7 @@ def test_a_ledger_that_is_away_is_waited_for(
                 assert again.scalar(sa.text("select 1")) == 1
             used.close()
     server.dispose()
-    (message,) = (each for each in caplog.messages if "cannot be reached" in each)
+    (message,) = (message for message in caplog.messages if "cannot be reached" in message)
     assert message.endswith("waiting up to 120 s")
 
 

@@ -86,7 +86,7 @@ def test_a_reader_misses_none_of_many_concurrent_writers(url: str, ledger: Ledge
             writer.result()
     follow(ledger, seen)
     assert len(seen) == len({name for _, name in seen}) == 4 * 20 * 3
-    assert [each for each, _ in seen] == sorted(each for each, _ in seen)
+    assert [position for position, _ in seen] == sorted(position for position, _ in seen)
 
 
 def test_what_was_rolled_back_or_known_leaves_no_gap(ledger: Ledger) -> None:
@@ -137,9 +137,9 @@ def test_no_row_is_locked_after_the_lock_of_events(ledger: Ledger) -> None:
     log_turn(ScoreStore(ledger), score, turn(), next_phase="identifying_missing_tools")
 
     assert "INSERT INTO service_events" in statements[-1]
-    assert sum("INSERT INTO service_events" in each for each in statements) == 1
+    assert sum("INSERT INTO service_events" in statement for statement in statements) == 1
     assert "max(service_events.event_id)" in statements[-2]
-    assert sum("UPDATE session_scores" in each for each in statements) == 1
+    assert sum("UPDATE session_scores" in statement for statement in statements) == 1
 
 
 def test_alerts_are_events(ledger: Ledger) -> None:

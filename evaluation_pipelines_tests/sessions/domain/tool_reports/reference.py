@@ -125,7 +125,7 @@ def _corrections(calls: Sequence[Row]) -> dict[int, int]:
 
 def _have_same_goal(one: str, other: str) -> bool:
     texts, others = (
-        [_without_folders(each) for each in _kept(logged).values() if isinstance(each, str)]
+        [_without_folders(value) for value in _kept(logged).values() if isinstance(value, str)]
         for logged in (one, other)
     )
     return any(

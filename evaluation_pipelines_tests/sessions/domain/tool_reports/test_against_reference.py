@@ -78,11 +78,11 @@ def as_reference(report: Mapping[str, Any]) -> dict[str, Any]:
         else {repeat["call"]: (repeat["original"], repeat["similarity"]) for repeat in repeats},
         "corrections": corrected
         if corrected is None
-        else {each["call"]: each["corrected_by"] for each in corrected},
+        else {correction["call"]: correction["corrected_by"] for correction in corrected},
         "loops": loops
         if loops is None
         else [(loop["first_call"], loop["last_call"]) for loop in loops],
-        "wasted": wasted if wasted is None else {each["call"] for each in wasted},
+        "wasted": wasted if wasted is None else {call["call"] for call in wasted},
         "effectiveness_score": report["effectiveness_score"],
     }
 
@@ -101,13 +101,13 @@ def compare(seed: int) -> None:
     numbered = calls.rows.join(calls.windows, on="window_no").to_dicts()
     found = {report["session_id"]: as_reference(report) for report in reports(rows)}
 
-    for session_id, each in found.items():
+    for session_id, report in found.items():
         expected = reference.report([row for row in numbered if row["session_id"] == session_id])
         score = expected.pop("effectiveness_score")
-        assert each.pop("effectiveness_score") == pytest.approx(score, abs=1e-9)
-        found_repeats, repeats = each.pop("repeats"), expected.pop("repeats")
+        assert report.pop("effectiveness_score") == pytest.approx(score, abs=1e-9)
+        found_repeats, repeats = report.pop("repeats"), expected.pop("repeats")
         assert (found_repeats is None) == (repeats is None)
         assert {number: pytest.approx(pair) for number, pair in (repeats or {}).items()} == (
             found_repeats or {}
         )
-        assert each == expected
+        assert report == expected

@@ -148,7 +148,7 @@ def test_all_tools_together_lose_no_more_than_the_session_cost(
     # Each lost 400 / 4 tokens: half of the 0.09 USD of a session of 200.
     rows = [call("Read", "failed", returned_bytes=400), call("Grep", "failed", returned_bytes=400)]
     report = only_report(rows, total_tokens=total_tokens)
-    assert [each["lost_usd"] for each in report["by_tool"]] == pytest.approx(usd)
+    assert [tool["lost_usd"] for tool in report["by_tool"]] == pytest.approx(usd)
 
 
 def test_one_token_has_a_price() -> None:
@@ -301,7 +301,7 @@ def test_the_most_frequent_error_of_a_tool_names_a_session_that_may_be_named() -
     (none,) = commonest_errors(failures, pl.lit(value=False)).to_dicts()
 
     # Twice in session 1 and once in session 2, against twice in session 3.
-    assert [picked(each, "tool", "error", "calls") for each in (every, other, none)] == [
+    assert [picked(loss, "tool", "error", "calls") for loss in (every, other, none)] == [
         ["Read", "File does not exist.", 3]
     ] * 3
     assert every["session_key"].startswith("s1#")
@@ -317,7 +317,7 @@ def result(text: str, **columns: Any) -> Row:
 def wasted(rows: list[Row]) -> list[int] | None:
     """Return the numbers of the wasted calls."""
     found = only_report(rows)["wasted"]
-    return None if found is None else [each["call"] for each in found]
+    return None if found is None else [call["call"] for call in found]
 
 
 USES_CHECKOUT = call("Grep", parameters={"pattern": "def checkout"})
@@ -423,7 +423,7 @@ def test_without_results_it_is_unknown() -> None:
 def test_only_logged_results_are_traced() -> None:
     report = only_report([call(), result("the checkout module", parameters={"path": "b"})])
 
-    assert [each["call"] for each in report["wasted"]] == [2]
+    assert [call["call"] for call in report["wasted"]] == [2]
     assert "results of 1 of 2 calls" in report["basis"]
 
 
@@ -436,7 +436,7 @@ def test_where_replies_are_not_logged_what_no_call_uses_is_untraced_not_wasted()
     )
 
     assert (report["wasted_calls"], report["wasted"]) == (None, None)
-    assert [(each["call"], each["new_tokens"]) for each in report["untraced"]] == [(2, 1)]
+    assert [(call["call"], call["new_tokens"]) for call in report["untraced"]] == [(2, 1)]
     assert "unknown: wasted (replies not logged)" in report["basis"]
     assert report["effectiveness_score"] == 100.0
 
@@ -466,7 +466,7 @@ def test_only_the_beginning_of_a_long_result_is_read_and_the_report_says_so(
     monkeypatch.setattr(tool_report, "MAX_RESULT_CHARACTERS", 10)
     report = only_report([result("invoices, and checkout"), said("reply", "checkout")])
 
-    assert [each["call"] for each in report["wasted"]] == [1]
+    assert [call["call"] for call in report["wasted"]] == [1]
     assert "in part" in report["basis"]
 
 

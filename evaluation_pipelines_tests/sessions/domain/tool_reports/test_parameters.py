@@ -120,7 +120,7 @@ def test_beginning_and_end_of_a_long_text_are_compared() -> None:
     whole, one_more, longer = (asked({"prompt": text}) for text in texts)
 
     assert (whole.is_cut, one_more.is_cut) == (False, True)
-    assert [len(each.texts[0]) for each in (whole, longer)] == [MAX_COMPARED_WORDS] * 2
+    assert [len(question.texts[0]) for question in (whole, longer)] == [MAX_COMPARED_WORDS] * 2
 
 
 def test_all_texts_in_parameters_are_found_at_any_depth() -> None:

@@ -139,7 +139,7 @@ def test_an_equal_call_is_found_at_any_distance(monkeypatch: pytest.MonkeyPatch)
 def test_the_report_says_that_a_text_was_compared_in_part() -> None:
     # Words are compared in the order of the alphabet: the one in the middle is not.
     first, last = (f"{word} " * (MAX_COMPARED_WORDS // 2) for word in ("alpha", "zeta"))
-    pair = only_report([search(f"{first}{each}{last}") for each in ("", "b ")])
+    pair = only_report([search(f"{first}{word}{last}") for word in ("", "b ")])
     alone = only_report([search(f"{first}b {last}")])
 
     assert [repeat["original"] for repeat in pair["repeats"]] == [1]
@@ -171,7 +171,7 @@ MAKE = bash("make", "failed")
         ([MAKE, MAKE, read("a.py", "failed"), MAKE, MAKE], []),
         ([MAKE, MAKE, bash("pytest -q", "failed"), MAKE, MAKE], []),
         # Neighbors are similar, the first and third are not: the loop begins with the second.
-        ([search(each, "failed") for each in (ONE, TWO, THREE, THREE)], [(2, 4, 3)]),
+        ([search(query, "failed") for query in (ONE, TWO, THREE, THREE)], [(2, 4, 3)]),
     ],
 )
 def test_three_similar_failures_in_a_row_are_a_loop(
@@ -185,7 +185,7 @@ def test_a_loop_with_many_different_calls_is_compared_with_its_last_ones(
 ) -> None:
     monkeypatch.setattr(repeats, "LOOK_BACK", 1)
 
-    assert looping([search(each, "failed") for each in (ONE, TWO, THREE)]) == [(1, 3, 3)]
+    assert looping([search(query, "failed") for query in (ONE, TWO, THREE)]) == [(1, 3, 3)]
 
 
 def test_a_loop_lists_its_start_and_end() -> None:
