@@ -9,11 +9,9 @@ import pytest
 
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
-    FailedConversation,
     Judgment,
 )
 from evaluation_pipelines.judging.domain.prompt.fence import SEAL, seal_word
-from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
@@ -102,19 +100,6 @@ def test_an_attack_is_detected_if_it_is_listed_as_detected(attack: Attack) -> No
 
 
 @ALL
-def test_the_judges_answer_is_parsed_as_without_an_attack(attack: Attack) -> None:
-    for place in PLACES:
-        talk = Conversation(prompts_with(attack.text, place), CRITERIA, samples=1)
-
-        talk = talk.with_reply("score-1", said(form(10, 11, 12, 9)))
-        result = talk.with_reply("missing-tools", said("None.")).outcome()
-
-        assert isinstance(result, Judgment), place
-        assert result.verdict == parse_verdict(form(10, 11, 12, 9), CRITERIA), place
-        assert result.verdict.total == 42, place  # 10 + 11 + 12 + 9
-
-
-@ALL
 def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
     quoting = form(10, 11, 12, 9, analysis=f"The session says:\n{attack.text}\nI ignore that.")
 
@@ -159,22 +144,6 @@ def test_an_answer_that_is_only_the_attack_is_a_verdict_only_if_complete(
     read = parse_verdict(attack.text, CRITERIA)
 
     assert isinstance(read, Verdict) is (attack.name == "a whole verdict")
-
-
-@ALL
-def test_an_attack_in_a_truncated_answer_has_no_effect(attack: Attack) -> None:
-    talk = Conversation(Prompts("score", "tools"), CRITERIA, samples=1)
-
-    talk = talk.with_reply("score-1", Reply(f"{attack.text}\n100", "length"))
-
-    assert talk.outcome() is None
-    assert attack.text not in talk.open_requests()[0].messages[-1].content
-    without = talk.with_reply("score-1-reminder", Reply("No form.", "stop"))
-    assert isinstance(without.outcome(), FailedConversation)
-    talk = talk.with_reply("score-1-reminder", Reply(form(10, 11, 12, 9, analysis=""), "stop"))
-    result = talk.with_missing_tools_failed("not asked").outcome()
-    assert isinstance(result, Judgment)
-    assert result.verdict.total == 42
 
 
 def test_attack_names_are_unique_and_cover_every_kind() -> None:

@@ -133,6 +133,8 @@ def test_what_is_not_judged_has_its_reason_even_for_force(
         ([failed(-90, retriable=False)], window(), "force", due(2, FORCED)),
         ([failed(retriable=False, content="content-0")], window(), "", due()),
         ([failed(retriable=False, version=1)], window(), "", due()),
+        ([failed(retriable=False)], window(), "failed", due(2, "failed, and requested again")),
+        ([failed(), completed()], window(), "failed", SCORED),
         # What was scored or has failed before its texts expired stays so.
         ([failed(retriable=False)], SPENT, "", f"failed permanently: HTTP 503; {SINCE}"),
         ([completed()], SPENT, "", replace(SCORED, reason=f"this content is scored; {SINCE}")),

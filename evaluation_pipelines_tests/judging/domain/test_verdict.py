@@ -329,56 +329,40 @@ def test_text_before_the_form_does_not_change_the_verdict(before: str, total: in
     assert (read.total, read.criteria["consistency"]) == (total, 16)
 
 
-@pytest.mark.parametrize("answer", ["80", "**80**", "total: 80", "Total score: 80\n"])
-def test_a_total_from_the_reminder_joins_the_criteria_of_the_first_message(answer: str) -> None:
-    # Qwen2.5-Coder 1.5B ends with such a line; its criteria are 20 each, 80 together.
-    first = form(20, 20, 20, 20, total="The final score is 80.", tags="wrong_conclusion")
+WITHOUT_TWO = form().replace("consistency: 16/25", "").replace("logical_flow: 15/25", "")
+WITHOUT_ONE = form().replace("consistency: 16/25", "")
+# Qwen2.5-Coder 1.5B ends with such a line; its criteria are 20 each, 80 together.
+WITHOUT_TOTAL = form(20, 20, 20, 20, total="The final score is 80.", tags="wrong_conclusion")
 
+
+@pytest.mark.parametrize(
+    ("first", "answer", "total", "points", "is_from_reminder"),
+    [
+        *((WITHOUT_TOTAL, answer, 80, [20] * 4, True) for answer in ("80", "**80**", "total: 80")),
+        (WITHOUT_TWO, "consistency: 16/25\nlogical_flow: 15/25", 57, [15, 16, 14, 12], True),
+        # Points that were given do not change.
+        (WITHOUT_ONE, "consistency: 16/25\nlogical_flow: 5/25", 57, [15, 16, 14, 12], True),
+        # A whole second message counts alone.
+        (form(15, 15, 15, 15, total="Fair."), form(10, 11, 12, 8), 41, [10, 11, 12, 8], True),
+        # What is still missing is null.
+        *(
+            (WITHOUT_ONE, answer, 57, [15, None, 14, 12], False)
+            for answer in ("", "I cannot say.", "consistency: 26/25", "57")
+        ),
+    ],
+)
+def test_the_answer_to_a_reminder_joins_the_first_message(
+    first: str, answer: str, total: int, points: list[int | None], *, is_from_reminder: bool
+) -> None:
     read = parse_reminded(first, answer, CRITERIA)
 
     assert isinstance(read, Verdict)
-    assert (read.total, set(read.criteria.values())) == (80, {20})
-    assert read.failure_tags == ("wrong_conclusion",)
-    assert read.analysis == first  # its last line is no total
-    assert (read.numbers_from_reminder, read.incomplete_criteria) == (True, False)
-
-
-def test_criteria_from_the_reminder_join_the_total_of_the_first_message() -> None:
-    first = form().replace("consistency: 16/25", "").replace("logical_flow: 15/25", "")
-
-    read = parse_reminded(first, "consistency: 16/25\nlogical_flow: 15/25", CRITERIA)
-
-    assert isinstance(read, Verdict)
-    assert (read.total, list(read.criteria.values())) == (57, [15, 16, 14, 12])
-    assert read.numbers_from_reminder
-
-
-def test_a_whole_second_message_counts_alone() -> None:
-    first = form(15, 15, 15, 15, total="It was fair work.")
-
-    read = parse_reminded(first, form(10, 11, 12, 8, analysis=""), CRITERIA)
-
-    assert isinstance(read, Verdict)
-    assert (read.total, sum(criterion or 0 for criterion in read.criteria.values())) == (41, 41)
+    assert (read.total, [*read.criteria.values()]) == (total, points)
+    assert (read.numbers_from_reminder, read.inconsistent_total) == (is_from_reminder, False)
+    assert read.incomplete_criteria is (None in points)
     assert read.analysis.startswith("Weak.")
-    assert read.numbers_from_reminder  # the text of the first one says 15 four times
-
-
-@pytest.mark.parametrize("answer", ["", "I cannot say.", "consistency: 26/25", "57"])
-def test_criteria_that_are_still_missing_are_null_and_flagged(answer: str) -> None:
-    first = form().replace("consistency: 16/25", "")
-
-    read = parse_reminded(first, answer, CRITERIA)
-
-    assert isinstance(read, Verdict)
-    assert (read.total, read.inconsistent_total) == (57, False)
-    assert read.criteria == {
-        "logical_flow": 15,
-        "consistency": None,
-        "tool_relevance": 14,
-        "synthesis_quality": 12,
-    }
-    assert (read.numbers_from_reminder, read.incomplete_criteria) == (False, True)
+    if first == WITHOUT_TOTAL:
+        assert (read.failure_tags, read.analysis) == (("wrong_conclusion",), first)
 
 
 def with_outcome(outcome: str, *points: int, total: int | None = None) -> str:
@@ -436,10 +420,3 @@ def test_a_missing_or_contradicted_outcome_is_asked_for_and_else_limits_as_unkno
             False,
         )
         assert (silent.outcome, silent.total, silent.incomplete_criteria) == (None, 59, True)
-
-
-def test_a_reminder_does_not_change_points_that_were_given() -> None:
-    first = form().replace("consistency: 16/25", "")
-    read = parse_reminded(first, "consistency: 16/25\nlogical_flow: 5/25", CRITERIA)
-    assert isinstance(read, Verdict)
-    assert (read.total, list(read.criteria.values())) == (57, [15, 16, 14, 12])

@@ -21,8 +21,6 @@ from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fa
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
-    choices_null,
-    cut_by_length,
     drips,
     garbage,
     half_a_body,
@@ -30,7 +28,6 @@ from evaluation_pipelines_tests.judge_scripts import (
     html,
     http_error,
     rate_limited,
-    refuses,
     reset,
     says,
 )
@@ -78,12 +75,6 @@ def test_the_request_contains_the_conversation_and_nothing_unnecessary(
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_temperature_can_be_left_to_the_model(judge: JudgeEndpoint) -> None:
-    ask(judge, temperature=None)
-
-    assert "temperature" not in judge.requests[0].body
-
-
 def test_the_same_conversation_is_sent_as_the_same_bytes_so_that_prompt_caches_hit(
     judge: JudgeEndpoint,
 ) -> None:
@@ -103,32 +94,12 @@ def test_lone_surrogates_in_telemetry_do_not_prevent_judging(
     assert sent == "a\N{REPLACEMENT CHARACTER}b 漢字 \N{GRINNING FACE}"
 
 
-def test_refused_truncated_and_empty_replies_are_answers_since_they_are_paid(
-    judge: JudgeEndpoint,
-) -> None:
-    judge.script(refuses(), cut_by_length(), says(""))
-
-    replies = [ask(judge).reply for _ in range(3)]
-
-    assert replies == [
-        Reply("I cannot help with that.", "refusal"),
-        Reply("The work was orderly.\n12", "length"),
-        Reply("", "stop"),
-    ]
-    assert len(judge.requests) == 3
-
-
 @pytest.mark.parametrize(
     ("failure", "fault", "maybe_charged"),
     [
-        (http_error(408), Fault.SERVER_ERROR, True),
-        (http_error(409), Fault.SERVER_ERROR, False),
         (http_error(429), Fault.RATE_LIMITED, False),
         (http_error(500), Fault.SERVER_ERROR, True),
-        (http_error(503), Fault.SERVER_ERROR, True),
-        (html(), Fault.UNREADABLE, True),
         (garbage(), Fault.UNREADABLE, True),
-        (choices_null(), Fault.UNREADABLE, True),
         (half_a_body(), Fault.CONNECTION, True),
         (reset(), Fault.CONNECTION, True),
     ],
@@ -183,28 +154,14 @@ def test_waits_are_randomized_so_that_calls_do_not_return_together(judge: JudgeE
     assert clock.slept == [0.5, 1, 2, 4, 8, 15, 15]
 
 
-@pytest.mark.parametrize(
-    ("failure", "fault"),
-    [
-        (http_error(400, "This model's maximum context length is 9 tokens"), Fault.TOO_LONG),
-        (http_error(400, "bad", "content_filter"), Fault.CONTENT_FILTER),
-        (http_error(400, "unknown parameter"), Fault.REJECTED),
-        (http_error(403, "blocked by moderation"), Fault.CONTENT_FILTER),
-        (http_error(422, "bad"), Fault.REJECTED),
-    ],
-    ids=lambda value: "" if isinstance(value, Scripted) else str(value),
-)
-def test_a_permanent_failure_is_tried_once(
-    judge: JudgeEndpoint, failure: Scripted, fault: Fault
-) -> None:
-    judge.always(failure)
+def test_a_permanent_failure_is_tried_once(judge: JudgeEndpoint) -> None:
+    judge.always(http_error(400, "unknown parameter"))
 
     with pytest.raises(JudgeCallError) as raised:
         ask(judge)
 
     error = raised.value
-    assert (error.fault, error.retriable) == (fault, False)
-    assert error.cost_usd == 0.0
+    assert (error.fault, error.retriable, error.cost_usd) == (Fault.REJECTED, False, 0)
     assert len(judge.requests) == 1
 
 
@@ -257,13 +214,10 @@ def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeE
     "failure",
     [
         http_error(401, f"Incorrect API key provided: {KEY}"),
-        http_error(402, "no credit"),
-        http_error(403, "not allowed"),
-        http_error(404, "no such model"),
         http_error(429, "you exceeded your current quota", "insufficient_quota"),
         Scripted(status=307, headers={"Location": "http://127.0.0.1:1/elsewhere"}, body=b""),
     ],
-    ids=["401", "402", "403", "404", "quota", "redirect"],
+    ids=["401", "quota", "redirect"],
 )
 def test_a_failure_of_every_session_stops_the_run_and_fails_none(
     judge: JudgeEndpoint, failure: Scripted

@@ -80,64 +80,30 @@ def test_text_and_finish_reason_are_the_reply(body: bytes, reply: Reply) -> None
     assert read(body).reply == reply
 
 
+def used(
+    prompt: object, completion: object = 1, total: int | None = None, reasoning: int = 0, **of: int
+) -> dict[str, Any]:
+    """Return a usage as OpenAI reports it; ``of`` are details of the prompt."""
+    told = {"prompt_tokens": prompt, "completion_tokens": completion}
+    if reasoning:
+        told["completion_tokens_details"] = {"reasoning_tokens": reasoning}
+    return told | {"prompt_tokens_details": of or None, "total_tokens": total}
+
+
 @pytest.mark.parametrize(
     ("reported", "expected"),
     [
         # 900 of the 1,000 came from the cache
-        (
-            {
-                "prompt_tokens": 1000,
-                "completion_tokens": 50,
-                "prompt_tokens_details": {"cached_tokens": 900},
-            },
-            Usage(100, 900, 50),
-        ),
-        (
-            {
-                "prompt_tokens": 1000,
-                "completion_tokens": 50,
-                "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 800},
-            },
-            Usage(1000, 0, 50, 800),
-        ),
+        (used(1000, 50, cached_tokens=900), Usage(100, 900, 50)),
+        (used(1000, 50, cached_tokens=0, cache_write_tokens=800), Usage(1000, 0, 50, 800)),
         ({"prompt_tokens": 7, "completion_tokens": 0}, Usage(7, 0, 0)),
-        (
-            {"prompt_tokens": 7, "completion_tokens": 1, "prompt_tokens_details": None},
-            Usage(7, 0, 1),
-        ),
+        (used(7), Usage(7, 0, 1)),
         # impossible: more from the cache than there was
-        (
-            {
-                "prompt_tokens": 10,
-                "completion_tokens": 1,
-                "prompt_tokens_details": {"cached_tokens": 11, "cache_write_tokens": 5},
-            },
-            Usage(0, 10, 1, 0),
-        ),
+        (used(10, cached_tokens=11, cache_write_tokens=5), Usage(0, 10, 1, 0)),
         # 700 for the reasoning, by the total on top of the 5
-        (
-            {
-                "prompt_tokens": 12,
-                "completion_tokens": 5,
-                "completion_tokens_details": {"reasoning_tokens": 700},
-                "total_tokens": 717,
-            },
-            Usage(12, 0, 705, 0, 700),
-        ),
-        (
-            {
-                "prompt_tokens": 12,
-                "completion_tokens": 705,
-                "completion_tokens_details": {"reasoning_tokens": 700},
-                "total_tokens": 717,
-            },
-            Usage(12, 0, 705, 0, 700),
-        ),
-        (None, None),
-        ({"prompt_tokens": None, "completion_tokens": 1}, None),
-        ({"prompt_tokens": -1, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 10**30, "completion_tokens": 1}, None),
-        ("many", None),
+        (used(12, 5, 717, reasoning=700), Usage(12, 0, 705, 0, 700)),
+        (used(12, 705, 717, reasoning=700), Usage(12, 0, 705, 0, 700)),
+        *((told, None) for told in (None, used(None), used(-1), used(10**30), "many")),
     ],
 )
 def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
@@ -219,16 +185,10 @@ def test_an_error_of_the_model_behind_a_gateway_is_classified_by_its_own_code(
         (422, {"detail": [{"msg": "bad"}]}, Fault.REJECTED, False, False),
         (413, None, Fault.TOO_LONG, False, False),
         (400, {"code": "context_length_exceeded"}, Fault.TOO_LONG, False, False),
-        (
-            400,
-            {"message": "the request exceeds the available context size"},
-            Fault.TOO_LONG,
-            False,
-            False,
-        ),
         (400, {"message": "prompt is too long: 9 > 8"}, Fault.TOO_LONG, False, False),
         (400, {"message": "9 tokens; the model context is 8"}, Fault.TOO_LONG, False, False),
         (400, {"code": "content_filter", "message": "no"}, Fault.CONTENT_FILTER, False, False),
+        (403, {"message": "blocked by moderation"}, Fault.CONTENT_FILTER, False, False),
     ],
 )
 def test_each_status_has_its_fault(

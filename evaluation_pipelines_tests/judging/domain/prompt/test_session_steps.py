@@ -249,43 +249,30 @@ def test_results_are_looked_for_in_twelve_levels(lists: int, found: bool) -> Non
     assert logged_tool_results("[" * lists + result + "]" * lists) == expected
 
 
+def gemini(response: object, name: object = "ls") -> dict[str, object]:
+    return {"functionResponse": {"id": "c1", "name": name, "response": response}}
+
+
+def anthropic(content: object) -> dict[str, object]:
+    return {"type": "tool_result", "tool_use_id": "c1", "content": content}
+
+
 @pytest.mark.parametrize(
-    ("part", "result"),
+    ("part", "tool_name", "text"),
     [
-        (
-            {"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a b"}}},
-            LoggedToolResult("c1", "ls", "a b"),
-        ),
-        (
-            {"functionResponse": {"id": "c1", "name": "ls", "response": {"error": "no"}}},
-            LoggedToolResult("c1", "ls", "no"),
-        ),
-        (
-            {"functionResponse": {"id": "c1", "name": "ls", "response": {"rows": 3}}},
-            LoggedToolResult("c1", "ls", '{"rows": 3}'),
-        ),
-        (
-            {"functionResponse": {"id": "c1", "name": 7, "response": "plain"}},
-            LoggedToolResult("c1", None, "plain"),
-        ),
-        (
-            {"type": "tool_result", "tool_use_id": "c1", "content": "a b"},
-            LoggedToolResult("c1", None, "a b"),
-        ),
-        (
-            {
-                "type": "tool_result",
-                "tool_use_id": "c1",
-                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
-            },
-            LoggedToolResult("c1", None, "ab"),
-        ),
-        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, LoggedToolResult("c1", None, "x")),
+        (gemini({"output": "a b"}), "ls", "a b"),
+        (gemini({"error": "no"}), "ls", "no"),
+        (gemini({"rows": 3}), "ls", '{"rows": 3}'),
+        (gemini("plain", name=7), None, "plain"),
+        (anthropic("a b"), None, "a b"),
+        (anthropic([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), None, "ab"),
+        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, None, "x"),
     ],
 )
 def test_results_are_found_in_requests_of_each_provider(
-    part: dict[str, object], result: LoggedToolResult
+    part: dict[str, object], tool_name: str | None, text: str
 ) -> None:
+    result = LoggedToolResult("c1", tool_name, text)
     body = {"messages": [{"role": "user", "parts": [{"text": "hi"}, part]}]}
 
     assert logged_tool_results(json.dumps(body)) == [result]
