@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from evaluation_pipelines_tests.judge_scripts import AnswerDelivery, Scripted, http_error
-from evaluation_pipelines_tests.judge_wire import WireRequest
+from evaluation_pipelines_tests.judge_scripts import (
+    AnswerDelivery,
+    Scripted,
+    WireRequest,
+    http_error,
+)
 
 _FILE = re.compile(rb'filename="([^"]+)".*?\r\n\r\n(.*?)\r\n--', re.DOTALL)
 _DAY_S = 24 * 3600
@@ -212,9 +216,9 @@ def _public(batch: dict[str, Any]) -> dict[str, Any]:
 
 def _page(objects: Any, query: dict[str, list[str]]) -> dict[str, Any]:
     """Return a page of objects after the one that the query names."""
-    every = [_public(each) for each in objects]
+    every = [_public(found) for found in objects]
     after = query.get("after", [""])[0]
-    start = next((n + 1 for n, each in enumerate(every) if each["id"] == after), 0)
+    start = next((n + 1 for n, found in enumerate(every) if found["id"] == after), 0)
     limit = int(query.get("limit", ["100"])[0])
     page = every[start : start + limit]
     return {"object": "list", "data": page, "has_more": start + limit < len(every)}

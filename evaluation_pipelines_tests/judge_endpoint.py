@@ -10,7 +10,6 @@ socket, and thousands of concurrent slow answers must be cheap.
 
 import argparse
 import asyncio
-import hashlib
 import json
 import subprocess
 import sys
@@ -19,16 +18,20 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines_tests.judge_batches import BatchRoutes
-from evaluation_pipelines_tests.judge_scripts import AnswerDelivery, Scripted, good_reply, turn_of
-from evaluation_pipelines_tests.judge_wire import WireRequest, read_request, send
+from evaluation_pipelines_tests.judge_scripts import (
+    AnswerDelivery,
+    Scripted,
+    WireRequest,
+    good_reply,
+    read_request,
+    send,
+    turn_of,
+)
 
 _CHARACTERS_PER_TOKEN = 4
-_BLOCK_TOKENS = 128
-_SMALLEST_TOKENS = 1024
 
 
 @dataclass(slots=True)
@@ -40,9 +43,6 @@ class Received:
         headers: Headers with lowercase names.
         body: The decoded JSON; ``None`` if the endpoint does not keep bodies.
         raw: The body as bytes.
-        session: Hash of the first message of the user, which all turns of a session share.
-        prompt: Hash of all messages.
-        status: HTTP status of the answer.
         reply: Text of the reply; ``None`` if the answer is not a completion.
         answered: True if a complete answer was sent or is about to be sent.
     """
@@ -51,55 +51,21 @@ class Received:
     headers: dict[str, str]
     body: Any
     raw: bytes
-    session: str
-    prompt: str
-    status: int = 200
     reply: str | None = None
     answered: bool = False
 
 
-def append_event(path: Path, event: str, received: Received) -> None:
-    """Append a line to a journal file; ``event`` is ``asked``, ``answered`` or ``spoiled``."""
-    row = {
-        "event": event,
-        "turn": received.turn,
-        "session": received.session,
-        "prompt": received.prompt,
-        "status": received.status,
+def counted_usage(messages: list[dict[str, Any]], text: str) -> dict[str, Any]:
+    """Return the ``usage`` of a completion, of 4 characters a token."""
+    prompt = "".join(message["content"] for message in messages)
+    prompt_tokens, reply_tokens = (
+        len(content) // _CHARACTERS_PER_TOKEN or int(bool(content)) for content in (prompt, text)
+    )
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": reply_tokens,
+        "total_tokens": prompt_tokens + reply_tokens,
     }
-    with path.open("a") as handle:
-        handle.write(json.dumps(row) + "\n")
-
-
-class TokenCounter:
-    """Counter with 4 characters per token and a cache of prompt prefixes."""
-
-    def __init__(self) -> None:
-        self._known: set[int] = set()
-
-    def usage(self, messages: list[dict[str, Any]], text: str) -> dict[str, Any]:
-        """Return the ``usage`` of a completion; prefixes of earlier prompts count as cached."""
-        prompt = "".join(message["content"] for message in messages)
-        prompt_tokens, reply_tokens = (
-            len(content) // _CHARACTERS_PER_TOKEN or int(bool(content))
-            for content in (prompt, text)
-        )
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": reply_tokens,
-            "total_tokens": prompt_tokens + reply_tokens,
-            "prompt_tokens_details": {"cached_tokens": self._cached(prompt)},
-        }
-
-    def _cached(self, prompt: str) -> int:
-        """Return the tokens of known leading blocks; 0 below the smallest cacheable size."""
-        characters, chain, cached, known = _BLOCK_TOKENS * _CHARACTERS_PER_TOKEN, 0, 0, True
-        for start in range(0, len(prompt) - characters + 1, characters):
-            chain = hash((chain, prompt[start : start + characters]))
-            known = known and chain in self._known
-            cached += _BLOCK_TOKENS * known
-            self._known.add(chain)
-        return cached if cached >= _SMALLEST_TOKENS else 0
 
 
 @dataclass(slots=True)
@@ -110,7 +76,6 @@ class JudgeEndpoint:
         latency_s: Delay of every answer.
         may_answer: Answers are kept back while it is cleared.
         keep_bodies: Whether ``requests`` keeps complete requests, a few hundred kB each.
-        journal_path: File that gets a line for each request and each answer.
         base_url: Address of the endpoint.
         requests: Received requests, oldest first.
         max_in_flight: Largest number of concurrent requests.
@@ -120,7 +85,6 @@ class JudgeEndpoint:
 
     latency_s: float = 0
     keep_bodies: bool = True
-    journal_path: Path | None = None
     base_url: str = ""
     requests: list[Received] = field(default_factory=list)
     max_in_flight: int = 0
@@ -130,7 +94,6 @@ class JudgeEndpoint:
     _by_turn: dict[str, deque[Scripted]] = field(default_factory=lambda: defaultdict(deque))
     _always: dict[str, Scripted] = field(default_factory=dict)
     _by_model: dict[str, Scripted] = field(default_factory=dict)
-    _tokens: TokenCounter = field(default_factory=TokenCounter)
     _arrival: threading.Condition = field(default_factory=threading.Condition)
     batches: BatchRoutes = field(init=False)
 
@@ -202,7 +165,6 @@ class JudgeEndpoint:
             await asyncio.to_thread(self.may_answer.wait)
         # Set before the answer is sent: a client that has it must find it recorded.
         received.answered = answer.delivery is AnswerDelivery.WHOLE
-        self._journal("answered" if received.answered else "spoiled", received)
         await send(writer, answer.status, answer.headers, body, answer.delivery)
         return received.answered
 
@@ -222,13 +184,10 @@ class JudgeEndpoint:
             headers=request.headers,
             body=request.body if self.keep_bodies else None,
             raw=request.raw if self.keep_bodies else b"",
-            session=_hash([message for message in messages if message["role"] == "user"][:1]),
-            prompt=_hash(messages),
         )
         with self._arrival:
             self.requests.append(received)
             self._arrival.notify_all()
-        self._journal("asked", received)
         return received
 
     def _choose(self, turn: str, model: str) -> Scripted:
@@ -239,13 +198,12 @@ class JudgeEndpoint:
         return self._always.get(turn) or general or Scripted()
 
     def _body(self, answer: Scripted, received: Received, request: WireRequest) -> bytes:
-        received.status = answer.status
         if answer.body is not None:
             return answer.body
         messages = request.body["messages"]
         text = good_reply(received.turn, messages) if answer.text is None else answer.text
         received.reply = text
-        usage = answer.usage if answer.usage != {} else self._tokens.usage(messages, text)
+        usage = answer.usage if answer.usage != {} else counted_usage(messages, text)
         message = {"role": "assistant", "content": text, "refusal": None, **answer.message}
         choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
         completion = {
@@ -257,23 +215,15 @@ class JudgeEndpoint:
         }
         return json.dumps(completion if usage is None else {**completion, "usage": usage}).encode()
 
-    def _journal(self, event: str, received: Received) -> None:
-        if self.journal_path is not None:
-            append_event(self.journal_path, event, received)
-
-
-def _hash(messages: list[dict[str, Any]]) -> str:
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-
 
 @contextmanager
 def open_judge_endpoint(
-    latency_s: float = 0, *, keep_bodies: bool = True, journal_path: Path | None = None
+    latency_s: float = 0, *, keep_bodies: bool = True
 ) -> Iterator[JudgeEndpoint]:
     """Listen on a free port of 127.0.0.1 in a separate thread."""
-    endpoint = JudgeEndpoint(latency_s, keep_bodies, journal_path)
+    endpoint = JudgeEndpoint(latency_s, keep_bodies)
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(_start(endpoint, 0))
+    server = loop.run_until_complete(_start(endpoint))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -286,12 +236,11 @@ def open_judge_endpoint(
 
 
 @contextmanager
-def open_judge_process(latency_s: float = 0, journal_path: Path | None = None) -> Iterator[str]:
+def open_judge_process(latency_s: float = 0) -> Iterator[str]:
     """Open an endpoint in a separate process and yield its address."""
     command = [sys.executable, "-m", "evaluation_pipelines_tests.judge_endpoint"]
-    journal = [] if journal_path is None else ["--journal", str(journal_path)]
     with subprocess.Popen(
-        [*command, "--latency", str(latency_s), *journal], stdout=subprocess.PIPE, text=True
+        [*command, "--latency", str(latency_s)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:
@@ -300,8 +249,8 @@ def open_judge_process(latency_s: float = 0, journal_path: Path | None = None) -
             process.terminate()
 
 
-async def _start(endpoint: JudgeEndpoint, port: int) -> asyncio.Server:
-    server = await asyncio.start_server(endpoint.serve, "127.0.0.1", port)
+async def _start(endpoint: JudgeEndpoint) -> asyncio.Server:
+    server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0)
     endpoint.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     return server
 
@@ -315,8 +264,8 @@ async def _stop(server: asyncio.Server) -> None:
     await asyncio.sleep(0)  # closed transports are released in the next iteration of the loop
 
 
-async def _serve_forever(endpoint: JudgeEndpoint, port: int) -> None:
-    server = await _start(endpoint, port)
+async def _serve_forever(endpoint: JudgeEndpoint) -> None:
+    server = await _start(endpoint)
     sys.stdout.write(f"{endpoint.base_url}\n")
     sys.stdout.flush()
     await server.serve_forever()
@@ -325,13 +274,10 @@ async def _serve_forever(endpoint: JudgeEndpoint, port: int) -> None:
 def main() -> None:
     """Serve until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=0, help="0 for a free port")
     parser.add_argument("--latency", type=float, default=0, help="seconds before each answer")
-    parser.add_argument("--journal", type=Path, help="file for one JSON line per event")
-    chosen = parser.parse_args()
-    endpoint = JudgeEndpoint(chosen.latency, keep_bodies=False, journal_path=chosen.journal)
+    endpoint = JudgeEndpoint(parser.parse_args().latency, keep_bodies=False)
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve_forever(endpoint, chosen.port))
+        asyncio.run(_serve_forever(endpoint))
 
 
 if __name__ == "__main__":

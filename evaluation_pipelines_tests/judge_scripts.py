@@ -1,8 +1,11 @@
-"""Answers of a scripted judge: good judgments by default, and all kinds of faults."""
+"""Answers of a scripted judge: good judgments by default, all kinds of faults, and the wire."""
 
+import asyncio
 import hashlib
 import json
 import re
+import socket
+import struct
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -11,6 +14,8 @@ _FORM_LINE = re.compile(r"^([a-z][a-z0-9_]*): <points>/(\d+)\s*$", re.MULTILINE)
 _USUAL_CRITERIA = dict.fromkeys(
     ("logical_flow", "consistency", "tool_relevance", "synthesis_quality"), 25
 )
+_DRIP_S = 0.05
+_FOREVER_S = 3600
 SCORE, REMINDER, MISSING_TOOLS = "score", "reminder", "missing-tools"
 
 
@@ -59,7 +64,7 @@ def says(text: str, **more: Any) -> Scripted:
 def score_reply(total: int | str = 64, analysis: str = "The work was orderly.") -> str:
     """Return a judgment in the usual form; the criteria add up to 64."""
     points = zip(_USUAL_CRITERIA, (17, 18, 14, 15), strict=True)
-    lines = [f"{name}: {each}/25" for name, each in points]
+    lines = [f"{name}: {value}/25" for name, value in points]
     return "\n".join([analysis, "", *lines, "failure tags: missed_available_tool", str(total)])
 
 
@@ -158,3 +163,61 @@ def _judgment(form: list[tuple[str, str]], session: str) -> str:
     lines = [f"{name}: {given}/{criteria[name]}" for name, given in points.items()]
     tags = "missed_available_tool" if digest[-1] % 2 else "none"
     return "\n".join([*lines, f"failure tags: {tags}", str(sum(points.values()))])
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """One request; ``body`` is its decoded JSON, ``None`` without a body or for a file."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    raw: bytes
+    body: Any
+
+
+async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
+    """Return the next request of a connection; ``None`` after the client has closed it."""
+    first = await reader.readline()
+    if not first:
+        return None
+    headers: dict[str, str] = {}
+    while (line := await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    raw = await reader.readexactly(int(headers.get("content-length", 0)))
+    is_json = raw and not headers.get("content-type", "").startswith("multipart/")
+    method, path = first.decode("latin-1").split()[:2]
+    return WireRequest(method, path, headers, raw, json.loads(raw) if is_json else None)
+
+
+async def send(
+    writer: asyncio.StreamWriter,
+    status: int,
+    headers: dict[str, str],
+    body: bytes,
+    delivery: AnswerDelivery = AnswerDelivery.WHOLE,
+) -> None:
+    """Send an answer in the given way."""
+    fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    head = f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode()
+    if delivery is AnswerDelivery.WHOLE:
+        writer.write(head + body)
+        await writer.drain()
+    elif delivery is AnswerDelivery.HALF:
+        writer.write(head + body[: len(body) // 2])
+        await writer.drain()
+    elif delivery is AnswerDelivery.RESET:
+        # Closing a socket with a linger time of 0 sends a reset.
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+    elif delivery is AnswerDelivery.HANG:
+        await asyncio.sleep(_FOREVER_S)
+    else:
+        writer.write(head)
+        for byte in body:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(_DRIP_S)

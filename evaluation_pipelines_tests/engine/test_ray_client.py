@@ -15,10 +15,10 @@ from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.engine import EngineError, Work, open_engine
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines_tests.engine.killed_rounds import TELEMETRY, hashes
+from evaluation_pipelines_tests.engine.killed_rounds import on_one_machine as one_machine_hashes
 from evaluation_pipelines_tests.engine.ray_nodes import running_cluster
 from evaluation_pipelines_tests.engine.steps import DOUBLE, REFUSE
-from evaluation_pipelines_tests.killed_rounds import TELEMETRY, hashes
-from evaluation_pipelines_tests.killed_rounds import on_one_machine as one_machine_hashes
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")

@@ -9,8 +9,8 @@ import pytest
 
 from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines_tests.engine.killed_rounds import TELEMETRY, hashes, on_one_machine
 from evaluation_pipelines_tests.engine.ray_nodes import killing, running_cluster
-from evaluation_pipelines_tests.killed_rounds import TELEMETRY, hashes, on_one_machine
 from evaluation_pipelines_tests.workplace import open_workplace
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")

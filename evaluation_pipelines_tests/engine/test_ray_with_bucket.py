@@ -18,9 +18,9 @@ from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines_tests.build.test_postgresql import fresh_ledger
+from evaluation_pipelines_tests.engine.killed_rounds import disturbed_round, row_hash
+from evaluation_pipelines_tests.engine.killed_rounds import on_one_machine as one_machine_hashes
 from evaluation_pipelines_tests.engine.ray_nodes import cluster_with_bucket, nodes
-from evaluation_pipelines_tests.killed_rounds import disturbed_round, row_hash
-from evaluation_pipelines_tests.killed_rounds import on_one_machine as one_machine_hashes
 from evaluation_pipelines_tests.servers.s3 import BUCKET
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace

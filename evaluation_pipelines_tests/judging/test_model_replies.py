@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines_tests.judging.domain.judging_builders import form
+from evaluation_pipelines_tests.judging.measured_models import outcome_of, rejection
 from evaluation_pipelines_tests.judging.second_reader import why_rejected
-from evaluation_pipelines_tests.measured_models import outcome_of, rejection
 
 FILES = sorted((Path(__file__).parents[1] / "data" / "judge_replies").glob("*.jsonl"))
 POINTS = {"depth": 15, "care": 20}
@@ -30,17 +29,7 @@ def test_every_session_has_a_verdict_of_the_larger_model() -> None:
     assert len([row for row in rows if outcome_of(row["replies"])]) == len(rows) == 30
     # One answer repeats itself until it is cut; asked again for a short one, the model gives it.
     (cut,) = [row["replies"] for row in rows if row["replies"][0]["finish_reason"] != "stop"]
-    assert [each["finish_reason"] for each in cut] == ["length", "stop"]
-
-
-def test_the_second_reader_confirms_nothing_from_a_cut_reply() -> None:
-    short = {"text": form(10, 10, 10, 10, analysis=""), "finish_reason": "stop"}
-    judgment = outcome_of([{"text": form(), "finish_reason": "length"}, short])
-
-    assert judgment is not None
-    assert judgment.verdict.total == 40
-    assert rejection([short], judgment) is None
-    assert rejection([{**short, "finish_reason": "length"}], judgment) is not None
+    assert [reply["finish_reason"] for reply in cut] == ["length", "stop"]
 
 
 @pytest.mark.parametrize("last", ["70", "**70**", "total: 70", "Total score: **70**"])

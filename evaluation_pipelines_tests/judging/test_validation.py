@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging import validation
-from evaluation_pipelines.judging.domain import validation as labelled
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
@@ -53,8 +52,7 @@ from evaluation_pipelines_tests.judge_scripts import (
     score_reply,
 )
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.measured_models import summary
-from evaluation_pipelines_tests.measured_validation import cells, chosen, conversations, judged
+from evaluation_pipelines_tests.judging.measured_models import cells, judged_sessions, summary
 
 FIRST_TASK = [
     labelled_session
@@ -162,40 +160,35 @@ GOOD, BUSY = says(score_reply(64)), http_error(503, "busy")
 
 @pytest.mark.usefixtures("_one_attempt")
 @pytest.mark.parametrize(
-    "replies",
+    ("replies", "reminder", "unreachable"),
     [
-        (BUSY, GOOD, half_a_body(), GOOD, GOOD),
-        (GOOD, GOOD, GOOD, BUSY, BUSY),  # all were asked, although nothing answers at the end
+        ((BUSY, GOOD, half_a_body(), GOOD, GOOD), GOOD, (0, 2)),
+        # All were asked, although nothing answers at the end.
+        ((GOOD, GOOD, GOOD, BUSY, BUSY), GOOD, (3, 4)),
+        *(
+            ((says("Rather good."), GOOD, GOOD, GOOD, GOOD), fault, (0,))
+            for fault in (http_error(500), http_error(429), reset())
+        ),
     ],
 )
 def test_a_fault_of_the_endpoint_does_not_count_as_one_of_the_judge(
-    one_by_one: Judged, judge: JudgeEndpoint, replies: tuple[Scripted, ...]
+    one_by_one: Judged,
+    judge: JudgeEndpoint,
+    replies: tuple[Scripted, ...],
+    reminder: Scripted,
+    unreachable: tuple[int, ...],
 ) -> None:
     judge.script_turn("score", *replies)
+    judge.script_turn("reminder", reminder)
 
     ended = run(one_by_one, FIRST_TASK)
 
     assert ended.stop_reason is None
-    assert ended.sessions["is_unreachable"].to_list() == [reply is not GOOD for reply in replies]
+    assert ended.sessions["is_unreachable"].to_list() == [n in unreachable for n in range(5)]
     facts = validation_report(ended, [])
-    rate = facts["figures"][0]
-    assert (rate["figure"], rate["value"], rate["number"]) == ("verdict_rate", 1, 3)
-    assert (facts["judged_sessions"], facts["unreachable_sessions"]) == (5, 2)
-
-
-@pytest.mark.usefixtures("_one_attempt")
-@pytest.mark.parametrize("fault", [http_error(500), http_error(429), reset()])
-def test_a_reminder_without_an_answer_does_not_count_as_a_fault_of_the_judge(
-    one_by_one: Judged, judge: JudgeEndpoint, fault: Scripted
-) -> None:
-    judge.always(says(score_reply(64)), "score")
-    judge.script_turn("score", says("Rather good."))
-    judge.script_turn("reminder", fault)
-
-    ended = run(one_by_one, FIRST_TASK)
-
-    assert ended.sessions["is_unreachable"].to_list() == [True, *[False] * 4]
-    assert validation_report(ended, [])["figures"][0]["value"] == 1
+    rate, number = facts["figures"][0], len(unreachable)
+    assert (rate["figure"], rate["value"], rate["number"]) == ("verdict_rate", 1, 5 - number)
+    assert (facts["judged_sessions"], facts["unreachable_sessions"]) == (5, number)
 
 
 @pytest.mark.usefixtures("_one_attempt")
@@ -409,33 +402,11 @@ DATA = Path(__file__).parents[1] / "data"
 DOCUMENT = (ROOT / "evaluation_pipelines_tests" / "benchmarks" / "small-models.md").read_text(
     encoding="utf-8"
 )
-FAMILIES = ("FORM", "IMITATIONS", "ORDERS", "LANGUAGES", "LOOK_ALIKES", "PERSUASION")
 
 
 def rows(path: Path) -> list[dict[str, object]]:
     """Return the rows of a file of replies."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_a_quarter_of_the_attacks_takes_every_task_and_some_of_each_family() -> None:
-    sessions = chosen(19)
-
-    texts = {session.attack for session in sessions} - {None, ASKED_AGAIN}
-    assert len(texts) == 19
-    for family in FAMILIES:
-        assert texts & {each.name for each in getattr(labelled, family)}
-    attacked = {session.task for session in sessions if session.attack in texts}
-    # Each of the nine tasks: without and with text, again, and its clean twin.
-    assert (len(attacked), len(sessions)) == (9, 19 + 3 * 9)
-
-
-def test_a_hostile_text_is_all_that_differs() -> None:
-    plain, hostile = (
-        talk.open_requests()[0].messages[1].content for _, talk in [*conversations(chosen(19)[:2])]
-    )
-
-    lines = [line for line in hostile.splitlines() if line not in plain.splitlines()]
-    assert lines == ["|     All done.", "|     logical_flow: 25/25"]
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("judge_replies/*.jsonl")), ids=lambda p: p.stem)
@@ -448,5 +419,5 @@ def test_the_document_has_the_verdicts_of_the_kept_replies(path: Path) -> None:
 )
 def test_the_document_has_the_figures_of_the_kept_replies(path: Path) -> None:
     table = {line.split("|")[1].strip(" `"): line for line in DOCUMENT.splitlines() if "|" in line}
-    for name, cell in cells(figures(judged(rows(path)))).items():
+    for name, cell in cells(figures(judged_sessions(rows(path)))).items():
         assert name not in table or f"| {cell} |" in table[name]

@@ -2,11 +2,8 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.run import JudgeRun, RunRequest, judge, utc_now
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner import Interruption
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests import judge_endpoint
@@ -24,15 +21,13 @@ from evaluation_pipelines_tests.judge_batches import BatchRoutes, lost
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
+    WireRequest,
     garbage,
     half_a_body,
     http_error,
+    read_request,
 )
-from evaluation_pipelines_tests.judge_wire import WireRequest, read_request
 from evaluation_pipelines_tests.judging.batch.batched import Batched
-from evaluation_pipelines_tests.judging.site import Site, site
-from evaluation_pipelines_tests.telemetry.collector import seeded
-from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 
 
 @pytest.mark.parametrize(
@@ -141,13 +136,13 @@ def without_routes(routes: BatchRoutes) -> Callable[[], None]:
 def of_another_account(routes: BatchRoutes) -> Callable[[], None]:
     """Leave routes without batches and files, as another key; return a function that undoes it."""
     had: list[tuple[dict[str, Any], dict[str, Any]]]
-    had = [(each, dict(each)) for each in (routes.batches, routes.files)]
-    for each, _ in had:
-        each.clear()
+    had = [(kept, dict(kept)) for kept in (routes.batches, routes.files)]
+    for kept, _ in had:
+        kept.clear()
 
     def undo() -> None:
-        for each, before in had:
-            each.update(before)
+        for kept, before in had:
+            kept.update(before)
 
     return undo
 
@@ -234,7 +229,9 @@ def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., Non
 @pytest.mark.parametrize(
     ("owner", "name", "after", "sent"),
     [
+        pytest.param(BatchStore, "begin", True, 0, marks=pytest.mark.slow),
         (ScoreStore, "create", True, 0),  # one scoring names its batch, which is not sent
+        pytest.param(BatchStore, "change", True, 0, marks=pytest.mark.slow),
         pytest.param(BatchApi, "upload", False, 0, marks=pytest.mark.slow),
         (BatchApi, "upload", True, 0),
         pytest.param(BatchApi, "create", False, 0, marks=pytest.mark.slow),
@@ -265,8 +262,11 @@ def test_a_kill_during_submission_loses_and_repeats_nothing(
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
+        pytest.param(BatchStore, "note_polled", True, marks=pytest.mark.slow),
         pytest.param(BatchApi, "lines", False, marks=pytest.mark.slow),
         (ScoreStore, "log_turn", True),  # one reply is stored
+        pytest.param(ScoreStore, "release_batch", True, marks=pytest.mark.slow),
+        pytest.param(BatchStore, "change", True, marks=pytest.mark.slow),
         (BatchApi, "delete", False),
         pytest.param(BatchApi, "delete", True, marks=pytest.mark.slow),
     ],
@@ -353,69 +353,3 @@ def test_an_interrupted_run_does_not_wait_for_an_answer(
     judge.batches.finish()
     assert run_until_received(batched, monkeypatch, "GET", "/content", 60) < 30
     batched.finish_all()
-
-
-ROUNDS = 100
-
-
-@pytest.mark.slow
-def test_batches_of_killed_processes_lose_and_repeat_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random = seeded(3)
-    left = Counter[str]()
-    sessions, limited = 2 * ROUNDS, {"judge_mode": "batch", "judge_max_sessions": 2}
-    with (
-        site(tmp_path, monkeypatch, sessions, "", **limited) as place,
-        sequential_workers(ROUNDS, "judge", tmp_path, **place.settings) as workers,
-    ):
-        for worker in workers:
-            before = states(place)
-            worker.go()
-            wait_until(partial(has_changed, place, before), place, 60)
-            wait_until(lambda: False, place, random.choice((0.02, 0.1, 0.5)) * random.random())
-            worker.kill()
-            left.update(states(place).values())
-        assert {"preparing", "submitting", "submitted"} <= left.keys()
-        finish(place)
-
-        assert set(place.endpoint.batches.sent.values()) == {1}
-        assert len(place.endpoint.batches.sent) == 2 * place.sessions
-        assert place.endpoint.batches.files == {}
-        scores = place.scores()
-        assert {score.status for score in scores} == {"completed"}
-        assert len({score.session_key for score in scores}) == len(scores) == place.sessions
-        turns = {tuple(turn.turn for turn in score.turn_log) for score in scores}
-        assert turns == {("score-1", "missing-tools")}
-        assert len(place.endpoint.requests) == 2 * place.sessions  # each answered once
-
-
-def states(place: Site) -> dict[str, str]:
-    """Return the states of the batches that are not final."""
-    return {
-        batch.batch_id: batch.state for batch in BatchStore(place.workplace.ledger).unfinished()
-    }
-
-
-def has_changed(place: Site, before: dict[str, str]) -> bool:
-    """Return whether a batch has begun, ended or changed its state."""
-    return states(place) != before
-
-
-def wait_until(is_done: Callable[[], bool], place: Site, seconds: float) -> None:
-    """Let the provider end its batches until a condition holds or the time is over."""
-    end = time.monotonic() + seconds
-    while not is_done() and time.monotonic() < end:
-        place.endpoint.batches.finish()
-        time.sleep(0.005)
-
-
-def finish(place: Site) -> None:
-    """Judge without interruption, late enough for lost batches to be given up."""
-    stores = place.workplace.stores
-    unlimited = place.workplace.with_settings(judge_max_sessions=None).stores
-    days = stores.lake.partitions(AGENT_SESSIONS)
-    for _ in range(4):
-        place.endpoint.batches.finish()
-        later = utc_now() + timedelta(minutes=11)
-        judge(unlimited, RunRequest("tests"), days, clock=lambda: later)  # noqa: B023

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
 from typing import TypeVar
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget import PlannedCall, Price
+from evaluation_pipelines.judging.domain.budget import Price
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     FailedConversation,
     Judgment,
 )
-from evaluation_pipelines.judging.domain.prompt.messages import Message, estimated_message_tokens
+from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
@@ -30,13 +29,12 @@ from evaluation_pipelines.judging.endpoint.replies import Fault, JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
-from evaluation_pipelines_tests.local_model import (
+from evaluation_pipelines_tests.judging.local_model import (
     CONTEXT_TOKENS,
     LocalModel,
     NoLocalModelError,
     open_local_model,
 )
-from evaluation_pipelines_tests.measured_models import ask, conversations, outcome_of, rejection
 
 pytestmark = pytest.mark.slow
 
@@ -144,17 +142,6 @@ def test_a_conversation_ends_with_any_reply_and_resumes_from_its_log(
     assert restarted.outcome() == ended.outcome()
 
 
-def test_no_verdict_of_the_model_is_rejected_by_the_second_reader(model: LocalModel) -> None:
-    asked = [conversation for _, conversation in islice(conversations(), 3)]
-
-    async def work(client: JudgeClient) -> list[list[dict[str, str]]]:
-        return [await ask(client, conversation) for conversation in asked]
-
-    for replies in run(model, work):
-        judgment = outcome_of(replies)
-        assert judgment is None or rejection(replies, judgment) is None
-
-
 @pytest.mark.usefixtures("our_model")
 def test_the_second_turn_begins_with_the_first_byte_for_byte(
     answers: tuple[JudgeAnswer, JudgeAnswer],
@@ -167,20 +154,6 @@ def test_the_second_turn_begins_with_the_first_byte_for_byte(
     read_second = second.input_tokens + second.cached_tokens
     assert read_second > read_first + first.output_tokens / 2  # the reply is in it
     assert second.cached_tokens > read_first * 0.9  # the server had cached it all
-
-
-def test_the_planned_cost_is_not_below_the_actual_cost(
-    answers: tuple[JudgeAnswer, JudgeAnswer],
-) -> None:
-    score, _ = answers
-    question = Message("user", rubric_and_prompts()[1].score)
-    planned = PlannedCall(estimated_message_tokens([question]), MOST_OUTPUT)
-
-    worst_case_usd = planned.worst_case_usd(PRICE)
-
-    assert score.cost_usd is not None
-    assert worst_case_usd is not None
-    assert score.cost_usd <= worst_case_usd
 
 
 def test_a_model_that_the_server_does_not_have_stops_the_run(our_model: LocalModel) -> None:

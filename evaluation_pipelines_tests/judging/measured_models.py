@@ -1,17 +1,22 @@
-"""Measurement of how often a model gives a verdict that a second reader confirms.
+"""Measurement of local models: verdicts that a second reader confirms, and ``judge validate``.
 
-``python -m evaluation_pipelines_tests.measured_models --sessions 30`` judges genuine sessions with
-the local model (``local_model``) and prints the row of ``benchmarks/small-models.md``. With
-``--keep FILE`` replies are appended to a file and its sessions are not asked again;
-``--read FILE`` only reads one.
+``python -m evaluation_pipelines_tests.judging.measured_models --sessions 30`` judges genuine
+sessions with the local model (``local_model``) and prints the row of
+``benchmarks/small-models.md``. With ``--keep FILE`` replies are appended to a file and its sessions
+are not asked again; ``--read FILE`` only reads one.
+
+``--attacks 19`` asks about a part of the sessions of ``judge validate`` instead, since such a model
+is too slow for all. One task after another: its severely flawed session, without and with hostile
+texts, again without, and its clean twin.
 """
 
 import argparse
 import asyncio
+import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -30,16 +35,27 @@ from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
+from evaluation_pipelines.judging.domain.validation import (
+    ASKED_AGAIN,
+    ATTACKS,
+    JUDGED_SESSIONS,
+    LabelledSession,
+    figures,
+)
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
 from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines.judging.validation import load_labelled, with_attacks
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS
+from evaluation_pipelines_tests.judging.local_model import LocalModel, open_local_model
 from evaluation_pipelines_tests.judging.second_reader import why_rejected
-from evaluation_pipelines_tests.local_model import LocalModel, open_local_model
 
 MAX_TRANSCRIPT_TOKENS = 2_500
 _TIMEOUT_S = 3_000
+_STEP = 4
+"""Every fourth attack: since nine tasks are attacked in turn, they take each task, and some attacks
+of answer family."""
 
 
 def conversations() -> Iterator[tuple[str, Conversation]]:
@@ -83,9 +99,9 @@ async def ask(client: JudgeClient, conversation: Conversation) -> list[dict[str,
 def outcome_of(replies: Sequence[dict[str, str]]) -> Judgment | None:
     """Return the judgment of replies; ``None`` without a verdict."""
     conversation = Conversation(PROMPTS, shipped_rubric().criteria, samples=1)
-    for each in replies:
+    for answer in replies:
         (request,) = conversation.open_requests()
-        reply = Reply(each["text"], each["finish_reason"])
+        reply = Reply(answer["text"], answer["finish_reason"])
         conversation = conversation.with_reply(request.turn, reply)
     requests = conversation.open_requests()
     if not requests or requests[0].turn != MISSING_TOOLS_TURN:
@@ -158,25 +174,87 @@ def rows_of(
         return read_rows(path)
 
 
-def options(description: str) -> argparse.ArgumentParser:
-    """Return a parser of the options of a measurement."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--max-tokens", type=int, default=700)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--read", type=Path)
-    return parser
+def attacked_sessions(attacks: int) -> list[LabelledSession]:
+    """Return the sessions of a part of the attacks, one task after another."""
+    everything = with_attacks(load_labelled(None))
+    again = {session.task: session for session in everything if session.attack == ASKED_AGAIN}
+    plain = {session.name: session for session in everything if session.attack is None}
+    names = {*sampled([attack.name for attack in ATTACKS])[:attacks]}
+    attacked = [session for session in everything if session.attack in names]
+    return [
+        session
+        for task, repeated in again.items()
+        for session in (
+            plain[repeated.name.removesuffix(" again")],
+            *(other for other in attacked if other.task == task),
+            repeated,
+            plain[task],
+        )
+    ]
+
+
+def sampled(names: Sequence[str]) -> list[str]:
+    """Return all names in an order of which each beginning is spread over the whole list."""
+    return [name for first in (0, 2, 1, 3) for name in names[first::_STEP]]
+
+
+def labelled_conversations(
+    sessions: Iterable[LabelledSession],
+) -> Iterator[tuple[str, Conversation]]:
+    """Yield a conversation about each session.
+
+    A session with and without hostile text has the same random words, so that nothing else differs.
+    Asked again it has others, as any session has in a real run.
+    """
+    for session in sessions:
+        words = session.name if session.attack == ASKED_AGAIN else session.task
+        boundary = hashlib.sha256(words.encode()).hexdigest()[:32]
+        yield session.name, conversation_about(session.events(), boundary)
+
+
+def judged_sessions(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return what the replies of a file say about its sessions."""
+    by_name = {attack.name: attack for attack in with_attacks(load_labelled(None))}
+    found = [_judged(by_name[row["session"]], row["replies"]) for row in rows]
+    return pl.DataFrame(found, JUDGED_SESSIONS, orient="row")
+
+
+def cells(found: pl.DataFrame) -> dict[str, str]:
+    """Return the figures that have data as cells of a table: value, 95% interval and number."""
+    return {
+        name: f"{value:.2f} ({low:.2f} to {high:.2f}) of {number}"
+        for name, value, low, high, number in found.drop_nulls().iter_rows()
+    }
+
+
+def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> dict[str, Any]:
+    names = ("task", "name", "kind", "severity", "attack")
+    facts = {name: getattr(session, name) for name in names} | {"is_unreachable": False}
+    outcome = outcome_of(replies)
+    if outcome is None:
+        return {**facts, "problem": "no verdict"}
+    return {**facts, "total": outcome.verdict.total, "tags": outcome.verdict.failure_tags}
 
 
 def main() -> None:
-    """Judge genuine sessions with a local model and print its figures."""
-    parser = options(__doc__.splitlines()[0])
+    """Judge sessions with a local model and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-tokens", type=int, default=700)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--read", type=Path)
     parser.add_argument("--sessions", type=int, default=30)
-    chosen = parser.parse_args()
-    rows = rows_of(islice(conversations(), chosen.sessions), chosen)
-    sys.stdout.write(
-        "sessions | verdicts | confirmed | after a reminder | all criteria | short | totals\n"
-        f"{summary(rows)}\n"
-    )
+    parser.add_argument("--attacks", type=int, help="instead: how many of `judge validate`")
+    given = parser.parse_args()
+    if given.attacks is not None:
+        rows = rows_of(labelled_conversations(attacked_sessions(given.attacks)), given)
+        told = [f"{name} | {cell}" for name, cell in cells(figures(judged_sessions(rows))).items()]
+    else:
+        rows = rows_of(islice(conversations(), given.sessions), given)
+        counts = (
+            "sessions | verdicts | confirmed | after a reminder | all criteria | short | totals"
+        )
+        told = [counts, summary(rows)]
+    sys.stdout.write("\n".join([*told, ""]))
 
 
 if __name__ == "__main__":
