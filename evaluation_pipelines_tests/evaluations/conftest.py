@@ -10,9 +10,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from evaluation_pipelines.build.build import publish_scores
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
-from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.judged import JUNE_1, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -46,6 +47,13 @@ def judged(judged_folder: Path, tmp_path: Path, endpoint: Receiver) -> Iterator[
     address = endpoint.url.removesuffix("/hook")
     with open_workplace(tmp_path / "data", export_otlp_endpoint=address) as opened:
         yield opened
+
+
+def draw_for_review(workplace: Workplace) -> None:
+    """Draw s2 for a blind review."""
+    content = workplace.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
+    sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
+    OverrideStore(workplace.ledger).add_samples([sample])
 
 
 def records(body: bytes) -> list[dict[str, Any]]:

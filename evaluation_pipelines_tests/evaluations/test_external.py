@@ -46,10 +46,10 @@ def test_captured_events_are_evaluations_of_the_session_that_they_name(
     assert workplace.sessions().equals(before)  # they are no work of the session
     view = session_view(workplace.stores, SessionName("chat-7"), NOW)
     assert {
-        each["name"]: tuple(
-            each[name] for name in ("value", "label", "passed", "evaluator", "error_type")
+        evaluation["name"]: tuple(
+            evaluation[name] for name in ("value", "label", "passed", "evaluator", "error_type")
         )
-        for each in view.external
+        for evaluation in view.external
     } == CAPTURED
 
 
@@ -99,8 +99,9 @@ def test_equal_evaluations_of_two_spans_are_two_and_an_agent_alone_is_enough(
         evaluation("polite"),  # names nothing
         evaluation("own", trace, **{"evaluation_pipelines.evaluation.id": "1"}),
     ]
-    logs = [{"scopeLogs": [{"scope": {"name": "evals"}, "logRecords": [each]}]} for each in sent]
-    lines = b"".join(json.dumps({"resourceLogs": [log]}).encode() + b"\n" for log in logs)
+    scopes = [{"scope": {"name": "evals"}, "logRecords": [record]} for record in sent]
+    logs = [{"resourceLogs": [{"scopeLogs": [scope]}]} for scope in scopes]
+    lines = b"".join(json.dumps(log).encode() + b"\n" for log in logs)
     workplace.land("evaluations.jsonl", lines)
     report = workplace.ingest()
     workplace.build()

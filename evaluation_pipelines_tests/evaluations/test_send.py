@@ -22,13 +22,12 @@ from evaluation_pipelines.evaluations.outbox import note_changes
 from evaluation_pipelines.evaluations.send import Sent, retry_refused, send_evaluations
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import SettingsError, load_settings
 from evaluation_pipelines.settings.service import Webhook
-from evaluation_pipelines_tests.evaluations.conftest import named, records
-from evaluation_pipelines_tests.judged import JUNE_1
+from evaluation_pipelines_tests.evaluations.conftest import draw_for_review, named, records
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.receiver import Receiver, Reply
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -75,7 +74,7 @@ def test_each_score_criterion_tag_and_override_goes_out_once(
     assert named(endpoint.bodies[0]) == named(endpoint.bodies[0], "s2") == ALL
     found = {record["gen_ai.evaluation.name"]: record for record in records(endpoint.bodies[0])}
     total, effective = found["judge.total"], found["session.effective"]
-    assert {each["event_name"] for each in found.values()} == {"gen_ai.evaluation.result"}
+    assert {record["event_name"] for record in found.values()} == {"gen_ai.evaluation.result"}
     assert effective["gen_ai.conversation.id"] == effective["session.id"] == "s2"
     assert total["gen_ai.evaluation.evaluator.id"] == "judge-1"
     assert total["gen_ai.evaluation.evaluator.type"] == "llm"
@@ -107,9 +106,9 @@ def test_only_a_score_that_changes_goes_out_again_and_people_are_pseudonyms(
         "override": (None, "withdrawn"),
     }
     ids = [
-        each["evaluation_pipelines.evaluation.id"]
+        record["evaluation_pipelines.evaluation.id"]
         for body in endpoint.bodies
-        for each in records(body)
+        for record in records(body)
     ]
     assert len(ids) == len(set(ids)) == 13 + 13 + 2 + 2
 
@@ -218,9 +217,7 @@ def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
 ) -> None:
     if is_noted_before:  # the receiver is new, or was down
         note_changes(judged.stores, NOW)
-    content = judged.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
-    sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
-    OverrideStore(judged.ledger).add_samples([sample])
+    draw_for_review(judged)
     send(judged)
     assert not named(endpoint.bodies[0], "s2")
 

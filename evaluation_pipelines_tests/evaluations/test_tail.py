@@ -10,8 +10,9 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.evaluations.outbox import Outbox, current_evaluations, note_changes
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.storage.lock import held
+from evaluation_pipelines_tests.evaluations.conftest import draw_for_review
 from evaluation_pipelines_tests.evaluations.test_send import ALL, correct
 from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.service.clients import Service
@@ -28,7 +29,7 @@ def page(client: TestClient, after: int, **query: Any) -> tuple[list[dict[str, A
 
 def named(events: list[dict[str, Any]], session: str) -> dict[str, tuple[Any, Any]]:
     mine = [event for event in events if event["session_id"] == session]
-    return {each["name"]: (each["value"], each["label"]) for each in mine}
+    return {event["name"]: (event["value"], event["label"]) for event in mine}
 
 
 def test_a_reader_follows_changes_without_a_gap(judged: Workplace) -> None:
@@ -79,10 +80,10 @@ def test_a_session_that_no_longer_exists_is_withdrawn(workplace: Workplace) -> N
     pages = [page(later, end, limit=1)]
     pages.append(page(later, pages[0][1], limit=1))
     gone = {
-        (each["name"], each["label"])
+        (event["name"], event["label"])
         for found, _ in pages
-        for each in found
-        if each["session_key"] == key
+        for event in found
+        if event["session_key"] == key
     }
     assert gone == {(event["name"], "withdrawn") for event in events}
 
@@ -100,9 +101,7 @@ def test_a_reviewer_does_not_see_what_awaits_the_review(judged: Workplace) -> No
     service = Service(judged)
     client = service.client(service.key(Role.REVIEWER))
     assert len(page(client, 0)[0]) == 26  # noted before the night that draws s2
-    content = judged.sessions().filter(session_key="s2#baseline-1")["content_hash"].item()
-    sample = AuditSample(JUNE_1, "default", "s2#baseline-1", "default", content, NOW)
-    OverrideStore(judged.ledger).add_samples([sample])
+    draw_for_review(judged)
     events, end = page(client, 0)
     assert {event["session_id"] for event in events} == {"s1"}
 

@@ -51,7 +51,7 @@ def simulated(
     # Totals of a judge are whole numbers.
     former, new = (ndarray.clip(5, 95).round() for ndarray in (skill, skill + judges_part + lean))
     days = [DAY - timedelta(days=1 + number % 28) for number in range(120)]
-    anchors = rows(former.tolist(), [f"p{each}" for each in who], days).with_columns(
+    anchors = rows(former.tolist(), [f"p{number}" for number in who], days).with_columns(
         former_score=former, new_score=new, weight=pl.lit(200 / 120)
     )
     names = [f"p{number % people}" for number in range(100)]

@@ -1,8 +1,8 @@
 """Anchors from the drawing to the bridge, with an endpoint that answers over HTTP."""
 
-import re
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,18 +19,13 @@ from evaluation_pipelines.judge_changes.anchors import NoBridgeError, read_ancho
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.judging import run as judge_run
 from evaluation_pipelines.judging import score_requests
-from evaluation_pipelines.judging.domain.budget import DayReservation
-from evaluation_pipelines.judging.ledger.score_queries import (
-    DayBudgetReachedError,
-    check_day_budget,
-)
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.sessions.find import SessionName
-from evaluation_pipelines.storage.ledger.engine import reading, writing
+from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES, RUBRIC_TEXTS
 from evaluation_pipelines.storage.ledger.tables.telemetry import EXPIRED_DATES
 from evaluation_pipelines_tests.judge_changes.changed import (
@@ -47,30 +42,41 @@ from evaluation_pipelines_tests.judged import Judged, fill, session_with_texts
 from evaluation_pipelines_tests.service.scoring_service import wait_for
 
 
-def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
-    tmp_path: Path, judge: JudgeEndpoint
-) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        before = len(judge.requests)
-        _, change = only_change(judged)
-        assert (change.former.model, change.new.model) == ("judge-1", "judge-2")
-        assert change.changed_on == date(2026, 6, 4)
-        assert measured(judged).row["state"] == "not drawn"
+@pytest.fixture
+def judged(tmp_path: Path, judge: JudgeEndpoint) -> Iterator[Judged]:
+    """Stores whose judge has changed."""
+    with changed_judge(tmp_path, judge) as opened:
+        yield opened
 
-        report = run_anchors(judged)
-        # 18 sessions of three days, two judges, three samples; missing tools are not asked for.
-        assert (report.anchors, report.finished, report.judged.calls) == (18, 18, 108)
-        asked = judge.requests[before:]
-        assert Counter((received.body["model"], received.turn) for received in asked) == {
-            ("judge-1", "score"): 54,
-            ("judge-2", "score"): 54,
-        }
-        found = measured(judged)
-        pages = ChangePages(judged)
-        shown = pages.of("/operations/judge")
-        trends = pages.of("/trends?from=2026-06-01&to=2026-06-05")
-        without_days_before = pages.of("/trends?from=2026-06-04&to=2026-06-05")
-        of_one_organization = pages.of("/operations/judge", "default")
+
+def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    before = len(judge.requests)
+    _, change = only_change(judged)
+    assert (change.former.model, change.new.model) == ("judge-1", "judge-2")
+    assert change.changed_on == date(2026, 6, 4)
+    assert measured(judged).row["state"] == "not drawn"
+
+    report = run_anchors(judged)
+    # 18 sessions of three days, two judges, three samples; missing tools are not asked for.
+    assert (report.anchors, report.finished, report.judged.calls) == (18, 18, 108)
+    asked = judge.requests[before:]
+    assert Counter((received.body["model"], received.turn) for received in asked) == {
+        ("judge-1", "score"): 54,
+        ("judge-2", "score"): 54,
+    }
+    found = measured(judged)
+    assert read_anchors(judged.workplace.ledger, change)["new_cost_usd"].sum() > 0
+    # They are no scores of their sessions.
+    assert len(judged.scores("s0-0#baseline-1")) == 1
+    assert unpublished_dates(judged.workplace.stores) == set()
+    assert judged.run().states == {"scored": 30}
+    pages = ChangePages(judged)
+    shown = pages.of("/operations/judge")
+    trends = pages.of("/trends?from=2026-06-01&to=2026-06-05")
+    without_days_before = pages.of("/trends?from=2026-06-04&to=2026-06-05")
+    of_one_organization = pages.of("/operations/judge", "default")
 
     assert "Mean score +10.0: +10.0 (" in shown
     assert "previous judge</text>" in shown
@@ -112,23 +118,22 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
 
 
 def test_a_run_continues_where_the_budget_ended_the_last_one(
-    tmp_path: Path, judge: JudgeEndpoint
+    judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        history, change = only_change(judged)
-        stores = judged.workplace.stores
-        # judge-1 has no list price: its cost, and with it the sum, is unknown.
-        assert estimate_cost(stores, history, change, judged.now) == (18, 108, None)
+    history, change = only_change(judged)
+    stores = judged.workplace.stores
+    # judge-1 has no list price: its cost, and with it the sum, is unknown.
+    assert estimate_cost(stores, history, change, judged.now) == (18, 108, None)
 
-        first = run_anchors(judged, max_cost_usd=0.0)
-        assert (first.judged.calls, first.finished) == (0, 0)
-        assert "the price of the model is unknown" in first.problems[0]
-        assert measured(judged).row["state"] == "incomplete"
-        assert run_anchors(judged).is_finished
-        requests = len(judge.requests)
-        assert run_anchors(judged).is_finished
-        assert len(judge.requests) == requests
-        assert estimate_cost(stores, history, change, judged.now)[1] == 0
+    first = run_anchors(judged, max_cost_usd=0.0)
+    assert (first.judged.calls, first.finished) == (0, 0)
+    assert "the price of the model is unknown" in first.problems[0]
+    assert measured(judged).row["state"] == "incomplete"
+    assert run_anchors(judged).is_finished
+    requests = len(judge.requests)
+    assert run_anchors(judged).is_finished
+    assert len(judge.requests) == requests
+    assert estimate_cost(stores, history, change, judged.now)[1] == 0
 
 
 def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
@@ -184,142 +189,97 @@ def test_a_run_continues_where_a_user_stopped_the_last_one(
 
 
 def test_a_former_model_that_the_endpoint_refuses_cuts_the_trend(
-    tmp_path: Path, judge: JudgeEndpoint
+    judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        judge.always_as("judge-1", http_error(404, "no such model"))
-        report = run_anchors(judged)
-        assert report.refusal is not None
-        assert report.refusal.startswith("the former judge, judge-1, was refused: ")
-        row = measured(judged).row
-        assert (row["state"], row["trend"], row["reason"]) == ("impossible", "cut", report.refusal)
+    judge.always_as("judge-1", http_error(404, "no such model"))
+    report = run_anchors(judged)
+    assert report.refusal is not None
+    assert report.refusal.startswith("the former judge, judge-1, was refused: ")
+    row = measured(judged).row
+    assert (row["state"], row["trend"], row["reason"]) == ("impossible", "cut", report.refusal)
 
-        judge.always_as("judge-1", says(score_reply(60)))
-        again = run_anchors(judged)
-        assert (again.refusal, again.is_finished) == (None, True)
-        assert measured(judged).row["trend"] == "bridged"
+    judge.always_as("judge-1", says(score_reply(60)))
+    again = run_anchors(judged)
+    assert (again.refusal, again.is_finished) == (None, True)
+    assert measured(judged).row["trend"] == "bridged"
 
 
 def test_a_judge_that_has_scored_before_fails_because_of_the_sessions(
-    tmp_path: Path, judge: JudgeEndpoint
+    judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        run_anchors(judged)
-        scorings, is_new = ANCHOR_SCORES.c, ANCHOR_SCORES.c.judge_model == "judge-2"
-        with writing(judged.workplace.ledger.engine) as connection:
-            # What is left of the new judge is one scoring, of an anchor of another change.
-            one = sa.select(sa.func.min(scorings.score_id)).where(is_new).scalar_subquery()
-            connection.execute(sa.delete(ANCHOR_SCORES).where(is_new, scorings.score_id != one))
-            connection.execute(sa.update(ANCHOR_SCORES).where(is_new).values(session_key="else"))
-        judge.always_as("judge-2", http_error(400, "content_filter"))
+    run_anchors(judged)
+    scorings, is_new = ANCHOR_SCORES.c, ANCHOR_SCORES.c.judge_model == "judge-2"
+    with writing(judged.workplace.ledger.engine) as connection:
+        # What is left of the new judge is one scoring, of an anchor of another change.
+        one = sa.select(sa.func.min(scorings.score_id)).where(is_new).scalar_subquery()
+        connection.execute(sa.delete(ANCHOR_SCORES).where(is_new, scorings.score_id != one))
+        connection.execute(sa.update(ANCHOR_SCORES).where(is_new).values(session_key="else"))
+    judge.always_as("judge-2", http_error(400, "content_filter"))
 
-        report = run_anchors(judged)
-        assert (report.refusal, report.anchors) == (None, 0)
-        assert measured(judged).anchors["replaced_because"].null_count() == 0
+    report = run_anchors(judged)
+    assert (report.refusal, report.anchors) == (None, 0)
+    assert measured(judged).anchors["replaced_because"].null_count() == 0
 
 
-def test_an_endpoint_that_is_down_refuses_no_judge(tmp_path: Path, judge: JudgeEndpoint) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        for model in ("judge-1", "judge-2"):
-            judge.always_as(model, http_error(401, "bad key"))
-        report = run_anchors(judged)
-        assert report.refusal is None
-        assert "bad key" in report.problems[0]
-        assert measured(judged).row["state"] == "incomplete"
+def test_an_endpoint_that_is_down_refuses_no_judge(judged: Judged, judge: JudgeEndpoint) -> None:
+    for model in ("judge-1", "judge-2"):
+        judge.always_as(model, http_error(401, "bad key"))
+    report = run_anchors(judged)
+    assert report.refusal is None
+    assert "bad key" in report.problems[0]
+    assert measured(judged).row["state"] == "incomplete"
 
 
 def test_a_session_that_cannot_be_scored_is_replaced_or_left_out(
-    tmp_path: Path, judge: JudgeEndpoint
+    judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        # The first judgment of all is refused by the content filter, for good.
-        assert run_anchors(judged, max_cost_usd=0.0).judged.calls == 0
-        judge.script(http_error(400, "content_filter"))
-        report = run_anchors(judged)
+    # The first judgment of all is refused by the content filter, for good.
+    assert run_anchors(judged, max_cost_usd=0.0).judged.calls == 0
+    judge.script(http_error(400, "content_filter"))
+    report = run_anchors(judged)
 
-        # All 18 sessions are anchors: there is none to take its place.
-        assert (report.anchors, report.finished) == (17, 17)
-        found = measured(judged)
-        (reason,) = found.anchors["replaced_because"].drop_nulls()
-        assert "content_filter" in reason
-        assert (found.row["trend"], found.row["anchors_replaced"]) == ("bridged", 1)
-
-
-def test_sessions_whose_texts_have_expired_are_no_anchors(
-    tmp_path: Path, judge: JudgeEndpoint
-) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        run_anchors(judged, max_cost_usd=0.0)
-        _expire_texts(judged, date(2026, 6, 1))
-        report = run_anchors(judged)
-
-        # Six of 18 sessions are of June 1.
-        assert (report.anchors, report.finished) == (12, 12)
-        gone = measured(judged).anchors.drop_nulls("replaced_because")
-        assert set(gone.select("session_date", "replaced_because").rows()) == {
-            (date(2026, 6, 1), "its texts have expired")
-        }
-        # What both judges have scored counts, whatever becomes of the texts.
-        _expire_texts(judged, date(2026, 6, 2))
-        assert run_anchors(judged).anchors == 12
+    # All 18 sessions are anchors: there is none to take its place.
+    assert (report.anchors, report.finished) == (17, 17)
+    found = measured(judged)
+    (reason,) = found.anchors["replaced_because"].drop_nulls()
+    assert "content_filter" in reason
+    assert (found.row["trend"], found.row["anchors_replaced"]) == ("bridged", 1)
 
 
-def test_a_session_that_has_continued_is_no_anchor(tmp_path: Path, judge: JudgeEndpoint) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        run_anchors(judged, max_cost_usd=0.0)
-        longer = (session_with_texts(f"s0-{index}", 600 * index + 60) for index in range(6))
-        fill(judged.workplace, *longer)
-        history, change = only_change(judged)
-        # No score of June 1 counts any longer.
-        later = replace(history, scores=history.scores.filter(pl.col("session_date").dt.day() > 1))
-        report = AnchorRun(judged.workplace.stores, later, change, "tests").run()
+def test_sessions_whose_texts_have_expired_are_no_anchors(judged: Judged) -> None:
+    run_anchors(judged, max_cost_usd=0.0)
+    _expire_texts(judged, date(2026, 6, 1))
+    report = run_anchors(judged)
 
-        assert (report.anchors, report.finished) == (12, 12)
-        gone = measured(judged).anchors.drop_nulls("replaced_because")
-        assert set(gone["replaced_because"]) == {"the session has continued"}
+    # Six of 18 sessions are of June 1.
+    assert (report.anchors, report.finished) == (12, 12)
+    gone = measured(judged).anchors.drop_nulls("replaced_because")
+    assert set(gone.select("session_date", "replaced_because").rows()) == {
+        (date(2026, 6, 1), "its texts have expired")
+    }
+    # What both judges have scored counts, whatever becomes of the texts.
+    _expire_texts(judged, date(2026, 6, 2))
+    assert run_anchors(judged).anchors == 12
+
+
+def test_a_session_that_has_continued_is_no_anchor(judged: Judged) -> None:
+    run_anchors(judged, max_cost_usd=0.0)
+    longer = (session_with_texts(f"s0-{index}", 600 * index + 60) for index in range(6))
+    fill(judged.workplace, *longer)
+    history, change = only_change(judged)
+    # No score of June 1 counts any longer.
+    later = replace(history, scores=history.scores.filter(pl.col("session_date").dt.day() > 1))
+    report = AnchorRun(judged.workplace.stores, later, change, "tests").run()
+
+    assert (report.anchors, report.finished) == (12, 12)
+    gone = measured(judged).anchors.drop_nulls("replaced_because")
+    assert set(gone["replaced_because"]) == {"the session has continued"}
 
 
 def _expire_texts(judged: Judged, day: date) -> None:
     row = {"session_date": day, "what": "texts", "expired_at": judged.now}
     with writing(judged.workplace.ledger.engine) as connection:
         connection.execute(sa.insert(EXPIRED_DATES).values(row))
-
-
-def test_anchor_scores_are_no_scores_of_their_sessions(
-    tmp_path: Path, judge: JudgeEndpoint
-) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        before = judged.scores("s0-0#baseline-1")
-        run_anchors(judged)
-        stores = judged.workplace.stores
-
-        assert judged.scores("s0-0#baseline-1") == before
-        assert unpublished_dates(stores) == set()
-        assert judged.run().states == {"scored": 30}
-
-
-def test_money_for_anchors_counts_against_the_day(tmp_path: Path, judge: JudgeEndpoint) -> None:
-    with changed_judge(tmp_path, judge) as judged:
-        _, change = only_change(judged)
-        ledger = judged.workplace.ledger
-        before = _left(judged)
-        run_anchors(judged)
-        spent = read_anchors(ledger, change)["new_cost_usd"].sum()
-
-        assert spent > 0
-        assert before - _left(judged) == pytest.approx(spent, abs=1e-4)
-
-
-def _left(judged: Judged) -> float:
-    """Return what is left of 100 dollars of the day."""
-    with reading(judged.workplace.ledger.engine) as connection:
-        try:
-            check_day_budget(connection, DayReservation(100.0, max_day_usd=100.0), judged.now)
-        except DayBudgetReachedError as error:
-            found = re.search(r"\$([0-9.]+) spent or reserved", error.refused.reason)
-            assert found is not None
-            return 100.0 - float(found[1])
-    return 100.0
 
 
 STRICTER = "Be stricter than strict. "

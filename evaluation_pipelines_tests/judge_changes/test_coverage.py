@@ -17,7 +17,7 @@ def figures() -> dict[str, list[float]]:
         for line in DOCUMENT.read_text("utf-8").splitlines()
         if line.startswith("|")
     ]
-    return {row[0]: [float(each) for each in row[1:]] for row in rows[2:]}
+    return {row[0]: [float(cell) for cell in row[1:]] for row in rows[2:]}
 
 
 def test_every_scenario_is_in_the_document_and_reaches_the_goal() -> None:
@@ -30,7 +30,7 @@ def test_every_scenario_is_in_the_document_and_reaches_the_goal() -> None:
 @pytest.mark.parametrize(
     "scenario",
     [pytest.param(SCENARIOS[1], marks=pytest.mark.slow), SCENARIOS[6]],
-    ids=lambda each: each.name,
+    ids=lambda scenario: scenario.name,
 )
 def test_a_part_of_the_table_is_measured_again(scenario: Scenario) -> None:
     found = measure(scenario, times=400, seed=5)

@@ -7,6 +7,7 @@ import pytest
 
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judged import Judged, open_judged
+from evaluation_pipelines_tests.judging.batch.batched import Batched, open_batched
 
 
 @pytest.fixture
@@ -20,4 +21,11 @@ def judge() -> Iterator[JudgeEndpoint]:
 def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
     """Empty stores that judge with that endpoint."""
     with open_judged(tmp_path, judge.base_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def batched(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Batched]:
+    """Empty stores that judge with that endpoint in batch mode."""
+    with open_batched(tmp_path, judge) as opened:
         yield opened

@@ -25,7 +25,7 @@ def test_the_waiter_with_most_turns_left_goes_first_and_of_equals_the_earliest()
     async def run() -> None:
         semaphore = PrioritySemaphore(1)
         calls = [("a", 1), ("b", 1), ("c", 2), ("d", 1), ("e", 2)]
-        await asyncio.gather(*(call(semaphore, *each) for each in calls))
+        await asyncio.gather(*(call(semaphore, *asked) for asked in calls))
 
     asyncio.run(run())
     assert order == ["a", "c", "e", "b", "d"]
@@ -179,8 +179,8 @@ def test_further_calls_that_wait_only_for_each_other_are_refused() -> None:
     async def run() -> list[Deferred | None]:
         gate = BudgetGate(Budget(BudgetLimits()))
         begun = [await admitted(gate, 4.0) for _ in range(3)]
-        for each in begun:
-            each.settle(4.0, 0.5)
+        for reservation in begun:
+            reservation.settle(4.0, 0.5)
 
         async def go_on(reservation: Reservation) -> Deferred | None:
             found = await gate.extend(reservation, 4.0, nothing_fits)

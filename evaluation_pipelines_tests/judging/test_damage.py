@@ -25,7 +25,7 @@ def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
 
 
-@pytest.mark.parametrize("table", [AGENT_SESSIONS, AGENT_EVENTS], ids=lambda each: each.name)
+@pytest.mark.parametrize("table", [AGENT_SESSIONS, AGENT_EVENTS], ids=lambda table: table.name)
 def test_a_damaged_date_is_reported_and_does_not_affect_others(
     judged: Judged, table: Table
 ) -> None:

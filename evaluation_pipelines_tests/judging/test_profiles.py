@@ -78,7 +78,7 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
         report = judged.run(max_sessions=2)
         assert report.summary().endswith("; 2 judged, 2 count")
         rows = evaluated(judged)
-        assert [rows[each]["profile_id"] for each in ("s0", "s1")] == ["default", "default"]
+        assert [rows[session]["profile_id"] for session in ("s0", "s1")] == ["default", "default"]
         (card,) = [
             row
             for row in judged.workplace.lake.read(SCORECARDS, [JUNE_1]).to_dicts()
@@ -143,6 +143,8 @@ def test_a_profile_sets_criteria_points_model_and_samples(
 
         score = judged.score(KEY)
         assert (score.judge_model, score.samples) == ("judge-of-taste", 2)
+        # The same reply twice.
+        assert (score.sample_totals, score.score_spread) == ([score.total_score] * 2, 0)
         assert score.criteria_scores is not None
         assert score.criteria_scores.keys() == {"brevity", "tool_relevance"}
         request = judge.requests[0].body

@@ -31,8 +31,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import store_sessions
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
-from evaluation_pipelines_tests.judging.ledger.score_workers import score_all
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, score_all, started, turn
 from evaluation_pipelines_tests.service.clients import Service, denial
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world.ledger import MARCH_1, NOON

@@ -50,7 +50,7 @@ def score(
 
 def frame(*scores: dict[str, Any]) -> pl.DataFrame:
     schema = {name: JUDGE_SCORES.schema[name] for name in SCORE_COLUMNS}
-    return pl.DataFrame([dict.fromkeys(schema) | each for each in scores], schema=schema)
+    return pl.DataFrame([dict.fromkeys(schema) | row for row in scores], schema=schema)
 
 
 def changes(*scores: dict[str, Any], current: Judge | None = None) -> list[Change]:
@@ -108,7 +108,7 @@ def test_another_judge_of_most_sessions_of_a_date_is_a_change(
     def june(day: int | None) -> date | None:
         return None if day is None else date(2026, 6, day)
 
-    scores = [score(f"s{number}", *each) for number, each in enumerate(scored)]
+    scores = [score(f"s{number}", *row) for number, row in enumerate(scored)]
     found = changes(*scores, current=current)
     assert found == [
         Change(former, new, june(day), june(end)) for former, new, day, end, _ in expected

@@ -40,7 +40,7 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     assert judge.requests == []
     waiting = batched.score("s1#baseline-1")
     assert waiting.is_open
-    custom_ids = {each["custom_id"] for each in judge.batches.requests()}
+    custom_ids = {sent["custom_id"] for sent in judge.batches.requests()}
     assert custom_ids == {f"{score.score_id}:score-1" for score in batched.all_scores()}
     assert batched.run().submitted == 0  # they wait
 
@@ -92,19 +92,6 @@ def test_the_results_are_those_of_direct_mode_for_the_same_replies(
         (ours,), (theirs,) = (judged.scores("s1#baseline-1") for judged in (batched, direct))
     assert comparable(ours) == comparable(theirs)
     assert set(judge.batches.sent.values()) == {1}
-
-
-def test_samples_of_a_session_are_requests_of_one_batch(
-    judge: JudgeEndpoint, tmp_path: Path
-) -> None:
-    judge.script_turn("score", *(says(score_reply(total)) for total in (70, 60, 64)))
-    with open_batched(tmp_path, judge, judge_samples=3) as batched:
-        batched.send("s1")
-        assert len(judge.batches.requests()) == 3
-        batched.finish()
-        report = batched.finish()
-    assert report.totals == [64]
-    assert len(judge.batches.batches) == 2
 
 
 def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) -> None:
@@ -178,7 +165,7 @@ def test_tokens_that_cannot_be_are_estimated_from_the_request(
 
 def _messages(judge: JudgeEndpoint, score_id: str) -> list[dict[str, str]]:
     """Return the messages of the score turn of a scoring."""
-    requests = {each["custom_id"]: each for each in judge.batches.requests()}
+    requests = {sent["custom_id"]: sent for sent in judge.batches.requests()}
     messages: list[dict[str, str]] = requests[f"{score_id}:score-1"]["body"]["messages"]
     return messages
 

@@ -25,12 +25,12 @@ _LIBRARY = (
 ).split()
 
 
-def is_caught(each: Planted) -> bool:
+def is_caught(case: Planted) -> bool:
     """Return whether no revealing part of the secret remains."""
-    left = _MARK.sub("", redact(each.text, personal=()).text)
-    around = each.text.replace(each.secret, "")
-    length = min(_LEAK_LENGTH, len(each.secret))
-    pieces = (each.secret[start : start + length] for start in range(len(each.secret) - length + 1))
+    left = _MARK.sub("", redact(case.text, personal=()).text)
+    around = case.text.replace(case.secret, "")
+    length = min(_LEAK_LENGTH, len(case.secret))
+    pieces = (case.secret[start : start + length] for start in range(len(case.secret) - length + 1))
     return not any(piece in left and piece not in around for piece in pieces)
 
 
@@ -38,8 +38,8 @@ def is_caught(each: Planted) -> bool:
 def caught_by_kind() -> dict[str, dict[str, float]]:
     """Return the share of planted secrets caught, by group and kind."""
     caught: Counter[tuple[str, str]] = Counter()
-    for each in planted(SEED, EACH):
-        caught[each.group, each.kind] += is_caught(each)
+    for case in planted(SEED, EACH):
+        caught[case.group, case.kind] += is_caught(case)
     return {
         group: {kind: count / EACH for (of, kind), count in caught.items() if of == group}
         for group in GROUPS

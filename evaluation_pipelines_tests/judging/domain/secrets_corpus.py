@@ -62,8 +62,8 @@ def _jwt(rng: random.Random) -> str:
     head = {"alg": "HS256", "typ": "JWT"}
     body = {"sub": str(rng.randrange(10**9)), "exp": rng.randrange(10**9)}
     parts = [
-        base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode()
-        for each in (head, body)
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+        for part in (head, body)
     ]
     return ".".join([*parts, "".join(rng.choices(_CLASSES["U"], k=43))])
 

@@ -248,8 +248,8 @@ def test_a_turn_that_is_not_open_has_no_reply() -> None:
     done = scored.with_reply("missing-tools", said("None."))
     for dialog, turn, opened in (
         *(
-            (begun, each, "score-1")
-            for each in ("score-2", "score-1-reminder", "missing-tools", "")
+            (begun, turn_name, "score-1")
+            for turn_name in ("score-2", "score-1-reminder", "missing-tools", "")
         ),
         (scored, "score-1", "missing-tools"),
         (done, "missing-tools", "none"),

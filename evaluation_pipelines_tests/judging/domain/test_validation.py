@@ -109,7 +109,7 @@ def test_what_the_endpoint_or_a_missing_line_of_tags_leaves_open_is_not_counted(
 def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale(
     severities: list[int], totals: list[int], value: float | None
 ) -> None:
-    sessions = [judged("a", *each) for each in zip(severities, totals, strict=True)]
+    sessions = [judged("a", *pair) for pair in zip(severities, totals, strict=True)]
 
     assert named(sessions, "rank_agreement")["value"] == value
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import pytest
+
 from evaluation_pipelines.judging.domain.budget import Price, Pricing
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.endpoint.client import (
@@ -15,6 +17,7 @@ from evaluation_pipelines.judging.endpoint.client import (
     JudgeClient,
     Timing,
 )
+from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 
 Result = TypeVar("Result")
@@ -62,6 +65,13 @@ def client(
 def ask(judge: JudgeEndpoint, clock: Clock | None = None, **limits: Any) -> JudgeAnswer:
     """Ask one question with a client that is opened and closed for it."""
     return run(judge, lambda opened: opened.ask(QUESTION), clock, **limits)
+
+
+def failed(judge: JudgeEndpoint, clock: Clock | None = None, **limits: Any) -> JudgeCallError:
+    """Ask one question and return why there is no answer."""
+    with pytest.raises(JudgeCallError) as raised:
+        ask(judge, clock, **limits)
+    return raised.value
 
 
 def run(

@@ -1,23 +1,28 @@
-"""Calls: requests, answers, retries and limits, also of an endpoint that goes down."""
+"""Calls: requests, answers, retries, limits, price, and an endpoint that goes down."""
 
 import asyncio
 import json
 import logging
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget import Usage
+from evaluation_pipelines.judging.domain.budget import PlannedCall, Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,
     Endpoint,
     JudgeAnswer,
     JudgeClient,
+    judge_client,
+    judge_pricing,
 )
 from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fault, JudgeCallError
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
@@ -38,6 +43,7 @@ from evaluation_pipelines_tests.judging.endpoint.judge_calls import (
     Clock,
     ask,
     client,
+    failed,
     run,
 )
 
@@ -61,8 +67,10 @@ def test_the_request_contains_the_conversation_and_nothing_unnecessary(
     judge: JudgeEndpoint,
 ) -> None:
     ask(judge, max_output_tokens=123)
+    ask(judge, max_output_tokens=123)
 
-    (request,) = judge.requests
+    request, again = judge.requests
+    assert request.raw == again.raw  # the prompt caches of an endpoint hit
     assert request.body == {
         "model": "judge-model",
         "messages": [
@@ -73,16 +81,6 @@ def test_the_request_contains_the_conversation_and_nothing_unnecessary(
         "temperature": 0.0,
     }
     assert request.headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_the_same_conversation_is_sent_as_the_same_bytes_so_that_prompt_caches_hit(
-    judge: JudgeEndpoint,
-) -> None:
-    ask(judge)
-    ask(judge)
-
-    first, second = judge.requests
-    assert first.raw == second.raw
 
 
 def test_lone_surrogates_in_telemetry_do_not_prevent_judging(
@@ -116,9 +114,7 @@ def test_a_transient_failure_is_tried_three_times_with_growing_waits(
     assert clock.slept == [1, 2]
 
     judge.always(failure)
-    with pytest.raises(JudgeCallError) as raised:
-        ask(judge, clock)
-    error = raised.value
+    error = failed(judge, clock)
     assert (error.fault, error.retriable) == (fault, True)
     assert error.cost_usd == (None if maybe_charged else 0.0)
     assert len(judge.requests) == 6
@@ -132,9 +128,8 @@ def test_the_time_limit_covers_the_whole_request(judge: JudgeEndpoint, failure: 
     assert answer.attempts == 2
 
     judge.always(failure)
-    with pytest.raises(JudgeCallError, match=r"no complete answer within 0\.2 s") as raised:
-        ask(judge, timeout_s=0.2, attempts=1)
-    error = raised.value
+    error = failed(judge, timeout_s=0.2, attempts=1)
+    assert "no complete answer within 0.2 s" in error.reason
     assert (error.fault, error.retriable, error.cost_usd) == (Fault.TIMEOUT, True, None)
 
 
@@ -157,10 +152,8 @@ def test_waits_are_randomized_so_that_calls_do_not_return_together(judge: JudgeE
 def test_a_permanent_failure_is_tried_once(judge: JudgeEndpoint) -> None:
     judge.always(http_error(400, "unknown parameter"))
 
-    with pytest.raises(JudgeCallError) as raised:
-        ask(judge)
+    error = failed(judge)
 
-    error = raised.value
     assert (error.fault, error.retriable, error.cost_usd) == (Fault.REJECTED, False, 0)
     assert len(judge.requests) == 1
 
@@ -203,10 +196,9 @@ def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeE
     judge.always(rate_limited("121"))
     clock = Clock()
 
-    with pytest.raises(JudgeCallError) as raised:
-        ask(judge, clock)
+    error = failed(judge, clock)
 
-    assert (raised.value.retriable, raised.value.retry_after_s) == (True, 121)
+    assert (error.retriable, error.retry_after_s) == (True, 121)
     assert (len(judge.requests), clock.slept) == (1, [])
 
 
@@ -240,11 +232,10 @@ def test_an_unreachable_endpoint_costs_nothing() -> None:
     with open_judge_endpoint() as gone:
         pass
 
-    with pytest.raises(JudgeCallError, match="cannot be reached") as raised:
-        ask(gone)
+    error = failed(gone)
 
-    assert (raised.value.fault, raised.value.retriable) == (Fault.UNREACHABLE, True)
-    assert raised.value.cost_usd == 0
+    assert "cannot be reached" in error.reason
+    assert (error.fault, error.retriable, error.cost_usd) == (Fault.UNREACHABLE, True, 0)
 
 
 def test_an_endpoint_that_accepts_no_connections_costs_nothing() -> None:
@@ -253,18 +244,17 @@ def test_an_endpoint_that_accepts_no_connections_costs_nothing() -> None:
         full.listen(0)
         address = full.getsockname()
         waiting = [socket.socket() for _ in range(4)]
-        for each in waiting:  # the queue of a server that never accepts
-            each.settimeout(0)
-            each.connect_ex(address)
+        for connection in waiting:  # the queue of a server that never accepts
+            connection.settimeout(0)
+            connection.connect_ex(address)
 
-        with pytest.raises(JudgeCallError, match="cannot be reached: ConnectTimeout") as raised:
-            ask(
-                JudgeEndpoint(base_url=f"http://127.0.0.1:{address[1]}/v1"), timeout_s=1, attempts=1
-            )
-        for each in waiting:
-            each.close()
+        endpoint = JudgeEndpoint(base_url=f"http://127.0.0.1:{address[1]}/v1")
+        error = failed(endpoint, timeout_s=1, attempts=1)
+        for connection in waiting:
+            connection.close()
 
-    assert (raised.value.fault, raised.value.cost_usd) == (Fault.UNREACHABLE, 0)
+    assert "cannot be reached: ConnectTimeout" in error.reason
+    assert (error.fault, error.cost_usd) == (Fault.UNREACHABLE, 0)
 
 
 def test_a_retry_after_a_possible_charge_is_sent_only_if_allowed(
@@ -293,13 +283,12 @@ def test_neither_key_nor_prompt_is_logged_or_part_of_an_error(
     echo = json.dumps({"error": {"message": f"bad key {KEY}"}}).encode()
     judge.script(Scripted(status=500, body=echo), html(), http_error(500, KEY))
 
-    with pytest.raises(JudgeCallError) as raised:
-        ask(judge)
+    error = failed(judge)
     ask(judge)
 
     logged = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
     assert "HTTP Request" in logged  # something is logged, so that this proves something
-    printed = f"{raised.value!r} {Endpoint(judge.base_url, 'judge-model', KEY)!r}"
+    printed = f"{error!r} {Endpoint(judge.base_url, 'judge-model', KEY)!r}"
     for text in (logged, printed):
         assert KEY not in text
         assert "secret transcript" not in text
@@ -421,7 +410,7 @@ def test_one_probe_detects_that_the_endpoint_is_up_again(judge: JudgeEndpoint) -
         ended = await asyncio.gather(
             *(opened.ask(QUESTION) for _ in range(6)), return_exceptions=True
         )
-        assert [type(each) for each in ended].count(CircuitOpenError) == 5
+        assert [type(outcome) for outcome in ended].count(CircuitOpenError) == 5
         assert len(judge.requests) == 16
         await many(opened, 6)
 
@@ -484,3 +473,81 @@ def test_a_session_that_is_too_long_shows_that_the_endpoint_is_up(judge: JudgeEn
         return (await opened.ask(QUESTION)).reply.text
 
     assert run(judge, work, attempts=1) == "85"
+
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "EVAL_JUDGE_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_a_configured_judge_is_asked_with_the_settings() -> None:
+    with open_judge_endpoint() as judge:
+        chosen = Settings(
+            OPENAI_BASE_URL=judge.base_url,
+            OPENAI_API_KEY="sk-1",
+            judge_model="a-model",
+            judge_temperature=0.5,
+            judge_max_output_tokens=77,
+            judge_input_usd_per_mtok=2,
+            judge_output_usd_per_mtok=8,
+        )
+
+        async def work() -> float | None:
+            found = judge_client(chosen, NOW, "a-model")
+            assert found is not None
+            async with found as opened:
+                return (await opened.ask([Message("user", "x" * 400)])).cost_usd
+
+        cost = asyncio.run(work())
+
+    (request,) = judge.requests
+    assert request.headers["authorization"] == "Bearer sk-1"
+    sent = {name: request.body[name] for name in ("model", "temperature", "max_completion_tokens")}
+    assert sent == {"model": "a-model", "temperature": 0.5, "max_completion_tokens": 77}
+    assert request.reply is not None
+    # 400 letters are 100 tokens for this endpoint
+    output = len(request.reply) // 4
+    assert cost == pytest.approx((100 * 2 + output * 8) / 1_000_000)
+
+
+def test_without_an_endpoint_there_is_no_client() -> None:
+    assert judge_client(Settings(judge_model="a-model"), NOW, "a-model") is None
+
+
+MILLION = Usage(1_000_000, 0, 0)
+OWN = {"judge_model": "gpt-4o", "judge_input_usd_per_mtok": 3, "judge_output_usd_per_mtok": 9}
+FREE = {"judge_model": "mine", "judge_input_usd_per_mtok": 0, "judge_output_usd_per_mtok": 0}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "model", "usage", "usd"),
+    [
+        # A configured price precedes that of the list, for its own model.
+        (OWN, "gpt-4o", Usage(1_000_000, 0, 1_000_000), 12),
+        *(
+            (FREE, "mine", MILLION, 0),
+            (FREE, "gpt-4o", MILLION, 2.5),
+            (FREE, "unheard-of", MILLION, None),
+        ),
+        # gpt-4o: $2.50 per million input tokens, $1.25 from the cache, $10 for output:
+        # (20,000 * 2.5 + 80,000 * 1.25 + 1,000 * 10) / 1,000,000 = 0.05 + 0.1 + 0.01
+        ({}, "gpt-4o", Usage(20_000, 80_000, 1_000), 0.16),
+        # $3 per million input tokens, $3.75 for those written to the cache, $15 for output
+        ({}, "claude-sonnet-4-5", Usage(1_000, 0, 100), 0.0045),
+        ({}, "claude-sonnet-4-5", Usage(1_000, 0, 100, 1_000), 0.00525),
+    ],
+)
+def test_a_configured_price_precedes_the_list_price(
+    chosen: dict[str, Any], model: str, usage: Usage, usd: float | None
+) -> None:
+    cost = judge_pricing(Settings(**chosen), model, NOW).cost_usd(usage)
+    assert cost == (None if usd is None else pytest.approx(usd))
+
+
+def test_a_planned_call_includes_the_cost_of_cache_writes() -> None:
+    pricing = judge_pricing(Settings(), "claude-sonnet-4-5", NOW)
+    assert PlannedCall(1_000, 100).worst_case_usd(pricing) == pytest.approx(0.00525)

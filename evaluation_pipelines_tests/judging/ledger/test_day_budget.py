@@ -12,13 +12,13 @@ from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
+    begin_all,
     begun,
     log_turn,
     new_score,
     started,
     turn,
 )
-from evaluation_pipelines_tests.judging.ledger.score_workers import begin_all
 from evaluation_pipelines_tests.world.ledger import NOON, at
 
 DAY_USD = 1.0

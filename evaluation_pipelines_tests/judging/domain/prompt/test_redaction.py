@@ -268,7 +268,7 @@ def test_the_setting_names_every_kind_of_personal_data() -> None:
 
 
 def test_redaction_is_idempotent() -> None:
-    text = "\n".join(each.text for each in planted(SEED, 2))
+    text = "\n".join(secret.text for secret in planted(SEED, 2))
 
     once = redact(text, personal=("email",))
 
@@ -367,7 +367,7 @@ def test_any_text_is_accepted(text: str) -> None:
     assert isinstance(redact(text, personal=("email",)).text, str)
 
 
-PLANTED = [each.text for each in planted(7, 1)]
+PLANTED = [secret.text for secret in planted(7, 1)]
 NUMBERS = [4111111111111111, 378282246310005, 123456789, 2125550100]
 NAMES = ["password", "api_key", "ssn", "card", "phone", "text", "auth", "a\nb"]
 
@@ -394,7 +394,7 @@ def shape(document: Any) -> Any:
     """Return lists and names of a document, with its other values replaced."""
     if isinstance(document, dict):
         return {name: shape(value) for name, value in document.items()}
-    return [shape(each) for each in document] if isinstance(document, list) else "value"
+    return [shape(item) for item in document] if isinstance(document, list) else "value"
 
 
 @settings(max_examples=150)
@@ -413,13 +413,13 @@ def test_a_document_keeps_its_structure(
 def test_every_secret_in_every_escape_keeps_a_document_whole(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - drawn anew in the same way
     before = ["\n", "\t", "\r\n", '"', "\\", "\u00e9", "\x1f", "'", "C:\\n"]
-    for each in planted(seed, 1):
-        document = {"a": f"x{rng.choice(before)}{each.text}", "b": [each.text, 1]}
-        nested = {"a": json.dumps(document), "b": [each.text + rng.choice(before), 1]}
+    for secret in planted(seed, 1):
+        document = {"a": f"x{rng.choice(before)}{secret.text}", "b": [secret.text, 1]}
+        nested = {"a": json.dumps(document), "b": [secret.text + rng.choice(before), 1]}
 
         left = json.loads(redact(json.dumps(nested), personal=personal_kinds()).text)
 
-        assert shape(left) == shape(nested), each.kind
+        assert shape(left) == shape(nested), secret.kind
 
 
 @pytest.mark.parametrize(
