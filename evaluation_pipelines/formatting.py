@@ -71,6 +71,11 @@ def percent(share: float | None) -> str:
     return DASH if share is None else f"{number(share * 100, 0)}%"
 
 
+def part_percent(share: float) -> str:
+    """Format a share as a whole percentage: 0% is none and 100% all, as 99% is of 0.996."""
+    return percent(share if share in {0, 1} else min(max(share, 0.01), 0.99))
+
+
 def probability(p: float | None) -> str:
     """Format a p-value."""
     if p is None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
+from evaluation_pipelines.outcomes.domain.by_session import TRACKED_DAYS
 from evaluation_pipelines.outcomes.domain.history import Commit, History
 from evaluation_pipelines.outcomes.git import GitError, Repository, short_name
 from evaluation_pipelines.outcomes.table import write_late
@@ -15,9 +16,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSION_OU
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.ledger.late_outcomes import OutcomeStore
-
-_TRACKED = timedelta(days=90)
-"""Age of sessions whose commits are asked about."""
 
 SURVIVAL_DAYS = (1, 7, 30)
 _KINDS = ("merged", "reverted", *(f"survival_{days}d" for days in SURVIVAL_DAYS))
@@ -71,7 +69,7 @@ class GitReport:
 
 def first_tracked(now: datetime) -> date:
     """Return the first date of sessions whose commits are asked about."""
-    return now.date() - _TRACKED
+    return now.date() - timedelta(days=TRACKED_DAYS)
 
 
 def read_git(stores: Stores, now: datetime) -> GitReport:

@@ -16,6 +16,9 @@ COLUMNS = pl.Schema(
 )
 _TESTS = "tests_after_last_edit"
 
+TRACKED_DAYS = 90
+"""Age of sessions whose commits are asked about: until then they may still be merged."""
+
 _ONE = (*SESSION_KEY, "kind", "reference")
 CONTRADICTED = (pl.col("value").min().over(_ONE) < pl.col("value").max().over(_ONE)).fill_null(
     value=False
@@ -65,6 +68,7 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(_IN_WORDS.alias("outcome"))
         .cast(COLUMNS)
+        .select(*SESSION_KEY, *COLUMNS)
     )
 
 
@@ -74,7 +78,11 @@ _HAPPENED = pl.coalesce(
     pl.when(~pl.col("merged")).then(pl.lit("not merged")),
     pl.when("committed").then(pl.lit("committed")),
 )
-_ALIVE = pl.format("{}% alive", (100 * pl.col("survival_7d")).round().cast(pl.Int64))
+_SHARE = pl.col("survival_7d")
+_PERCENT = (100 * _SHARE).round()
+# 0 and 100 are of none and all.
+_PARTLY = pl.when((_SHARE > 0) & (_SHARE < 1)).then(_PERCENT.clip(1, 99)).otherwise(_PERCENT)
+_ALIVE = pl.format("{}% alive", _PARTLY.cast(pl.Int64))
 _IN_WORDS = pl.concat_str(
     _HAPPENED, _ALIVE, pl.format("tests: {}", _TESTS), separator=", ", ignore_nulls=True
 ).replace("", None)

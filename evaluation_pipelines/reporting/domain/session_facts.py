@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
+from evaluation_pipelines.formatting import (
+    duration,
+    number,
+    part_percent,
+    percent,
+    points,
+    tokens,
+    usd,
+)
 from evaluation_pipelines.judging.domain.badge import band, flags_of
 from evaluation_pipelines.judging.domain.prompt.fence import ShownTexts
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
@@ -107,7 +115,7 @@ def _outcome(row: Row) -> str:
     elif row["kind"] == "tests_after_last_edit":
         shown = "passed" if value else "failed"
     else:
-        shown = percent(value) if is_share else "yes" if value else "no"
+        shown = part_percent(value) if is_share else "yes" if value else "no"
     about = [
         f"{row['happened_at']:%Y-%m-%d %H:%M}" if row["happened_at"] else None,
         row["reference"] if row["kind"] != "accepted" else None,

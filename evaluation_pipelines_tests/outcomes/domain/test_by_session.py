@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.outcomes.domain.by_session import COLUMNS, by_session
-from evaluation_pipelines.schemas import SESSION_OUTCOMES
+from evaluation_pipelines.schemas import SESSION_KEY, SESSION_OUTCOMES
 from evaluation_pipelines_tests.world.rows import frame
 
 
@@ -57,6 +57,11 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
             ],
             {"survival_7d": 0.8, "outcome": "80% alive"},
         ),
+        # 0.996 is not all, and 0.004 is not none.
+        ([_row("survival_7d", 0.996)], {"survival_7d": 0.996, "outcome": "99% alive"}),
+        ([_row("survival_7d", 0.004)], {"survival_7d": 0.004, "outcome": "1% alive"}),
+        ([_row("survival_7d", 1)], {"survival_7d": 1.0, "outcome": "100% alive"}),
+        ([_row("survival_7d", 0)], {"survival_7d": 0.0, "outcome": "0% alive"}),
         (
             [_row("tests_after_last_edit", None, reference=None)],
             {"tests_after_last_edit": "none", "outcome": "tests: none"},
@@ -72,6 +77,7 @@ def test_the_columns_of_a_session(
     rows: list[dict[str, Any]], expected: dict[str, Any] | None
 ) -> None:
     found = by_session(frame(SESSION_OUTCOMES.schema, rows))
+    assert found.columns == [*SESSION_KEY, *COLUMNS]
     if expected is None:
         assert found.is_empty()
     else:
