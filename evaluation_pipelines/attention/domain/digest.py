@@ -9,8 +9,8 @@ import polars as pl
 
 from evaluation_pipelines.attention.domain.messages import DIGEST, Alert, sanitize
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State, compared_with
-from evaluation_pipelines.comparison.domain.outcomes import RULES
 from evaluation_pipelines.formatting import number, points, usd, whole
+from evaluation_pipelines.outcomes.domain.by_session import TRACKED_DAYS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 
 BY: Mapping[str, Sequence[str]] = {
@@ -180,7 +180,7 @@ def _merged(now: pl.DataFrame, before: pl.DataFrame) -> list[str]:
     )
     if not now["merged"].count():
         return []
-    late = f"Sessions that ended less than {RULES['merged'].days} days ago may still be merged"
+    late = f"Sessions that ended less than {TRACKED_DAYS} days ago may still be merged"
     return [f"merged {this} sessions with a known result (before {former}). {late}"]
 
 

@@ -105,7 +105,7 @@ def test_the_summary_says_what_is_unknown() -> None:
     merged = [now.with_columns(merged=pl.lit(each)) for each in (True, False)]
     assert summary(pl.concat([now, *merged]), merged[1], 7)[3] == (
         "merged 2 of 4 sessions with a known result (before 0 of 2). Sessions that ended less than "
-        "14 days ago may still be merged"
+        "90 days ago may still be merged"
     )
 
 
