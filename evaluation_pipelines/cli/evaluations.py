@@ -44,16 +44,16 @@ def evaluations(
             _send_refused(stores)
         if send:
             for sent in send_evaluations(stores, _now, at_once=True):
-                print_error(f"{sent.receiver}: {pluralize(sent.sessions, 'session')} accepted")
+                print_error(one_line(f"{sent}"))
         deliveries = Deliveries(stores.ledger)
         states, refusals = deliveries.states(), deliveries.refusals()
     if not receiver_names(settings):
         print_error(
-            "No setting names a receiver: EVAL_EXPORT_OTLP_ENDPOINT, EVAL_EXPORT_FILES_DIR and "
-            "EVAL_WEBHOOKS do."
+            "No receiver of evaluations is set. Set EVAL_EXPORT_OTLP_ENDPOINT, "
+            "EVAL_EXPORT_FILES_DIR or EVAL_WEBHOOKS: docs/settings.md."
         )
     elif not states:
-        print_error("Nothing was sent yet.")
+        print_error("Nothing was sent yet. Send with evaluations --send, or run the service.")
     if form is not OutputFormat.TABLE:
         records = [record_of(refusal) for refusal in refusals]
         write_rows([record_of(state) for state in states], form, _NAMES, refused=records)
@@ -85,6 +85,7 @@ def _now() -> datetime:
 
 def _send_refused(stores: Stores) -> None:
     try:
-        retry_refused(stores, _now)
+        accepted, refused = retry_refused(stores, _now)
+        print_error(f"refused before: {pluralize(accepted, 'session')} accepted, {refused} refused")
     except NotDeliveredError as error:
         print_error(f"error: {error}. The refusals stay")

@@ -51,11 +51,7 @@ def evaluations_sensor(stores: dg.ResourceParam[Stores]) -> dg.SkipReason:
         sent = send_evaluations(stores, lambda: datetime.now(UTC), seconds=_SEND_SECONDS)
     except LockTimeoutError as error:
         return dg.SkipReason(f"{error}")
-    texts = [
-        f"{sending.receiver}: {sending.problem or f'{sending.sessions} sessions'}"
-        for sending in sent
-    ]
-    return dg.SkipReason(", ".join(texts) or "no receiver of evaluations is set")
+    return dg.SkipReason("\n".join(map(str, sent)) or "no receiver of evaluations is set")
 
 
 @dg.run_failure_sensor(

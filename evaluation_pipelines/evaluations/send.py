@@ -13,6 +13,8 @@ from evaluation_pipelines.evaluations.deliveries import Deliveries, ReceiverStat
 from evaluation_pipelines.evaluations.outbox import Change, Outbox, events_of, note_changes
 from evaluation_pipelines.evaluations.post import NotDeliveredError
 from evaluation_pipelines.evaluations.receivers import Receiver, receivers
+from evaluation_pipelines.formatting import pluralize
+from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.storage.lock import Hold, held
 from evaluation_pipelines.storage.stores import Stores
@@ -38,6 +40,12 @@ class Sent:
     sessions: int
     refused: int
     problem: str | None
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        refused = f", {self.refused} refused" if self.refused else ""
+        said = f"{self.receiver}: {pluralize(self.sessions, 'session')} accepted{refused}"
+        return said if self.problem is None else f"{said}. Not sent: {self.problem}"
 
 
 def send_evaluations(
@@ -111,14 +119,14 @@ class _Sending:
         name = self.receiver.name
         while changes := outbox.after(state.position, SESSIONS_AT_ONCE, self.receiver.organization):
             try:
-                found = self._hand_over(changes, state.position)
+                accepted, found = self._hand_over(changes, state.position)
             except NotDeliveredError as error:
                 state = self._failed(state, error)
                 deliveries.put(self.hold, state)
                 return Sent(name, sessions, refused, state.last_error)
             state = ReceiverState(name, state.address_hash, changes[-1].position)
             deliveries.put(self.hold, state, found)
-            sessions, refused = sessions + len(changes) - len(found), refused + len(found)
+            sessions, refused = sessions + accepted, refused + len(found)
             if monotonic() > until:
                 break
         return Sent(name, sessions, refused, None)
@@ -126,7 +134,7 @@ class _Sending:
     def again(self, changes: Sequence[Change], refusal: Refusal) -> bool:
         """Send the refused evaluations of a session, and return whether they were accepted."""
         deliveries = Deliveries(self.stores.ledger)
-        found = self._hand_over(changes, refusal.after) if changes else []
+        _, found = self._hand_over(changes, refusal.after) if changes else (0, [])
         if found:
             state = deliveries.state(self.receiver.name, self.receiver.address)
             deliveries.put(self.hold, state, found)
@@ -134,8 +142,10 @@ class _Sending:
             deliveries.accepted(refusal)
         return not found
 
-    def _hand_over(self, changes: Sequence[Change], after: int) -> list[Refusal]:
-        """Send the changes after a position, and return the refused sessions.
+    def _hand_over(self, changes: Sequence[Change], after: int) -> tuple[int, list[Refusal]]:
+        """Send the changes after a position. Return how many sessions were accepted, and refusals.
+
+        A session that awaits a blind review is neither.
 
         A refused request is halved down to one session. After a partial success OTLP forbids
         resending a request, and its response names no record: all its sessions count as refused,
@@ -148,7 +158,7 @@ class _Sending:
         waiting = {sample.key for sample in waiting_samples(self.stores, None)}
         events = events_of(self.stores, changes, after, waiting, explained=explained)
         if events.is_empty():
-            return []
+            return 0, []
         now = self.clock()
         try:
             rejected = self.receiver.send(events, now)
@@ -157,16 +167,15 @@ class _Sending:
                 raise
             if len(changes) > 1:
                 middle = len(changes) // 2
-                return [
-                    *self._hand_over(changes[:middle], after),
-                    *self._hand_over(changes[middle:], after),
-                ]
+                first, refused = self._hand_over(changes[:middle], after)
+                second, others = self._hand_over(changes[middle:], after)
+                return first + second, refused + others
             reason = str(error)
         else:
             if rejected is None:
-                return []
+                return events.select(SESSION_KEY).n_unique(), []
             reason = f"{rejected.records} of {events.height} records rejected: {rejected.reason}"
-        return [
+        return 0, [
             Refusal(self.receiver.name, *change.key, change.session_date, after, reason, now)
             for change in changes
         ]

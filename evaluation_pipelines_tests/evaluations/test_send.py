@@ -218,7 +218,7 @@ def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
     if is_noted_before:  # the receiver is new, or was down
         note_changes(judged.stores, NOW)
     draw_for_review(judged)
-    send(judged)
+    assert send(judged) == [Sent("otlp", 1, 0, None)]  # s2 was not sent
     assert not named(endpoint.bodies[0], "s2")
 
     correct(judged, 40, "s2", "audit")
@@ -261,19 +261,22 @@ def test_the_command_sends_lists_receivers_and_retries_what_was_refused(
     monkeypatch.setenv("EVAL_DATA_DIR", str(judged.settings.data_dir))
     monkeypatch.setenv("EVAL_EXPORT_OTLP_ENDPOINT", str(judged.settings.export_otlp_endpoint))
     ran = program("evaluations")
-    assert (ran.code, ran.out, ran.err) == (0, "", "Nothing was sent yet.\n")
+    assert (ran.code, ran.out, ran.err.split(".")[0]) == (0, "", "Nothing was sent yet")
     endpoint.answer = refusing(b"s2#baseline-1")
     ran = program("evaluations", "--send")
-    assert (ran.code, ran.err) == (4, "otlp: 1 session accepted\n")
+    assert (ran.code, ran.err) == (4, "otlp: 1 session accepted, 1 refused\n")
     assert ran.table()[0][:2] == ["otlp", "current"]
     assert "s2#baseline-1   otlp " in ran.out
 
     endpoint.answer = lambda _: Reply()
     ran = program("evaluations", "--refused", "--format", "json")
     assert (ran.code, json.loads(ran.out)["refused"]) == (0, [])
+    assert ran.err == "refused before: 1 session accepted, 0 refused\n"
     endpoint.answer = lambda _: Reply(500)
     correct(judged, 20)
     ran = program("evaluations", "--send", "--format", "json")
+    said = "otlp: 0 sessions accepted. Not sent: the endpoint answered with 500\n"
+    assert (ran.code, ran.err) == (4, said)
     assert (ran.code, ran.items()[0]["last_error"]) == (4, "the endpoint answered with 500")
 
 
@@ -359,7 +362,7 @@ def test_the_sensor_sends(judged: Workplace, endpoint: Receiver) -> None:
     with dg.build_sensor_context(resources={"stores": judged.stores}) as context:
         reason = evaluations_sensor(context)
     assert isinstance(reason, dg.SkipReason)
-    assert reason.skip_message == "otlp: 2 sessions"
+    assert reason.skip_message == "otlp: 2 sessions accepted"
     assert len(records(endpoint.bodies[0])) == 26
 
 
