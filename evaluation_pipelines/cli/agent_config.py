@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from evaluation_pipelines.cli.conventions import OTLP_PORT
+from evaluation_pipelines.cli.conventions import OTLP_PORT, refuse_unused
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
@@ -24,6 +24,7 @@ Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[
 _URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
 _KEY = re.compile(r"[\w.~+/=-]+", re.ASCII)
 _ATTRIBUTE = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+_RECEIVER = f"http://127.0.0.1:{OTLP_PORT}"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -32,8 +33,12 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(PROGRAMS)}.")
     ],
     endpoint: Annotated[
-        str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
-    ] = f"http://127.0.0.1:{OTLP_PORT}",
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help=f"Address of the receiver, without /v1/logs. Default: {_RECEIVER}.",
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the role ingest: keys create NAME --role ingest.")
     ] = None,
@@ -67,11 +72,16 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     Standard error names the place of each file. See docs/service.md.
     """
+    sent = {"--texts": texts, "--attribute": bool(attribute)}
     if command:
+        other = {"--endpoint": endpoint is not None, "--key": key is not None}
+        refuse_unused("--command", {**other, **sent, "--transcripts": transcripts})
         files = [_slash_command(program)]
     else:
+        if transcripts:  # they have all texts, and no attributes
+            refuse_unused("--transcripts", sent)
         pairs = dict(map(_pair, attribute or ()))
-        receiver = Receiver(_endpoint(endpoint), _key(key), texts, pairs)
+        receiver = Receiver(_endpoint(endpoint or _RECEIVER), _key(key), texts, pairs)
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")

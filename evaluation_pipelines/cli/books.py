@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.conventions import refuse_unused
+from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     DATA,
     OutputFormat,
@@ -53,6 +54,8 @@ def books(
     those that are listed; the books are always of the whole day. Exits with 1 if something does
     not add up.
     """
+    if sessions is None and form is OutputFormat.TABLE:  # which shows the whole day
+        refuse_unused("books without --sessions", dict.fromkeys(option_names(which), True))
     session_date = _parse_date(dates)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.conventions import refuse_unused
 from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_STARTED,
@@ -155,8 +156,10 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     now, settings = datetime.now(UTC), load_settings()
     points = settings.comparison_margin if margin is None else margin
-    if outcome is not None and (min_runs, margin) != (None, None):
-        raise typer.BadParameter("--min-runs and --margin cannot be combined with --outcome")
+    if outcome is not None:
+        unused = {"--min-runs": min_runs, "--margin": margin, "--within": within}
+        given = {name: value is not None for name, value in unused.items()}
+        refuse_unused("compare --outcome", {**given, "--alone": alone})
     fewest = MIN_RUNS if min_runs is None else min_runs
     if runs is not None:
         others = {"--date": dates, "--profile": profile, "--as-of": as_of, "--arm": arm}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.conventions import PARTLY, of_parts
+from evaluation_pipelines.cli.conventions import PARTLY, of_parts, refuse_unused
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -65,6 +65,7 @@ def forget(
         {"person": person, "user": user, "session": session, "organization": organization}
     )
     if dry_run:
+        refuse_unused("forget --dry-run", {"--rewrite-landing": rewrite_landing})
         with read_stores(load_settings()) as stores:
             _print_selection(select(stores, subject), form)
         return

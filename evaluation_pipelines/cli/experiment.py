@@ -1,13 +1,14 @@
 """Commands ``experiment``: assign sessions or people to arms at random, and look three times."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evaluation_pipelines.cli.conventions import refuse_unused
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,
@@ -64,7 +65,6 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     --output writes it with the key of the assignment, for machines without the ledger.
     """
     # Loads Polars and the ledger, which an assignment by file does not need.
-    from evaluation_pipelines.cli.filters import parse_dates
     from evaluation_pipelines.comparison.domain.gate import METRICS
     from evaluation_pipelines.comparison.experiments import create
     from evaluation_pipelines.settings import load_settings
@@ -78,7 +78,7 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     if metric not in METRICS:
         raise typer.BadParameter(f"--metric {metric}: choose {', '.join(METRICS)}")
     now, settings = datetime.now(UTC), load_settings()
-    day = now.date() if (given := parse_dates(start)) is None else given[0]
+    day = now.date() if start is None else _first_day(start)
     if day < now.date():
         raise typer.BadParameter(f"--start {day}: the first day is today (UTC) or later")
     plan = Plan(
@@ -108,6 +108,14 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
         )
     looks = ", ".join(map(str, plan.look_days))
     print_line(one_line(f"{name}: {day}, {days} days, looks on {looks}. The plan is frozen."))
+
+
+def _first_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        said = f"--start {text} is not a date. Use 2026-11-21"
+        raise typer.BadParameter(one_line(said)) from error
 
 
 @app.command()
@@ -145,18 +153,25 @@ def _of_file(name: str, path: Path) -> Plan:
 def show_experiment(
     name: Annotated[str, NAME],
     difference: Annotated[
-        float, typer.Option(min=0.1, max=100, help="Wanted difference in points.")
-    ] = 5.0,
-    sessions: Annotated[int, typer.Option(min=4, help="Expected sessions of each person.")] = 20,
+        float | None, typer.Option(min=0.1, max=100, help="Wanted difference in points. Usual: 5.")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=4, help="Expected sessions of each person. Usual: 20.")
+    ] = None,
     run_sd: Annotated[
-        float, typer.Option(min=0.1, help="Standard deviation of a person's sessions.")
-    ] = 16.0,
+        float | None,
+        typer.Option(min=0.1, help="Standard deviation of a person's sessions. Usual: 16."),
+    ] = None,
     tau: Annotated[
-        float, typer.Option(min=0, help="Standard deviation of people's true differences.")
-    ] = TAU,
+        float | None,
+        typer.Option(min=0, help=f"Standard deviation of people's true differences. Usual: {TAU}."),
+    ] = None,
     form: Annotated[OutputFormat, format_option(*DATA)] = OutputFormat.TABLE,
 ) -> None:
-    """Show counts per arm, and the due looks."""
+    """Show counts per arm, and the due looks.
+
+    Before the first look it also shows how many people it takes: for that are the options.
+    """
     from evaluation_pipelines.cli.rows import write_rows
     from evaluation_pipelines.comparison.domain.experiment import people_needed
     from evaluation_pipelines.comparison.experiments import show
@@ -165,6 +180,15 @@ def show_experiment(
 
     with read_stores(load_settings()) as stores:
         found = show(stores, name, datetime.now(UTC).date())
+    expected = {
+        "--difference": difference,
+        "--sessions": sessions,
+        "--run-sd": run_sd,
+        "--tau": tau,
+    }
+    if form is not OutputFormat.TABLE or found.looks:
+        given = {option: value is not None for option, value in expected.items()}
+        refuse_unused("experiment show after the first look, or for json and csv", given)
     if form is not OutputFormat.TABLE:
         looks = [
             {"look": at, "date": day, "difference": each.value, "low": each.low, "high": each.high}
@@ -177,7 +201,9 @@ def show_experiment(
         return
     _print(found)
     if not found.looks:
-        people = people_needed(difference, sessions, run_sd, tau)
+        difference, sessions = difference or 5.0, sessions or 20
+        tau = TAU if tau is None else tau
+        people = people_needed(difference, sessions, run_sd or 16.0, tau)
         print_line(
             f"{people} people with {sessions} sessions each show a difference of {difference:g} "
             "in 4 of 5 such experiments."

@@ -9,7 +9,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.conventions import NOTHING, ListGroup, of_parts
+from evaluation_pipelines.cli.conventions import NOTHING, ListGroup, of_parts, refuse_unused
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -38,6 +38,7 @@ from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 
 app = typer.Typer(cls=ListGroup, help="List unreadable lines, and read them again.")
 
+_LIMIT = 50
 _DECOMPRESS = {FileFormat.GZIP: "gzip -dc", FileFormat.ZSTD: "zstd -dc"}
 
 
@@ -50,13 +51,18 @@ def list_entries(
     each_one: Annotated[
         bool, typer.Option("--entries", help="List each entry instead of files and reasons.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Maximum number of lines. Default: {_LIMIT}.")
+    ] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List entries by file and reason, newest first, or show one."""
     if name is not None:
+        given = {"--entries": each_one, "--limit": limit is not None}
+        refuse_unused("quarantine list ENTRY", given)
         _show(name, form)
         return
+    limit = limit or _LIMIT
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
         external = loaded_files(stores)

@@ -11,7 +11,7 @@ from uuid import UUID
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.conventions import ListGroup, of_parts
+from evaluation_pipelines.cli.conventions import ListGroup, of_parts, refuse_unused
 from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_TO_LIST,
@@ -107,11 +107,18 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
     if sum((agent is not None, identity is not None, identities, tables)) > 1:
         raise typer.BadParameter("give one of AGENT, --identity, --identities and --tables")
     settings, then = load_settings(), parse_as_of(as_of)
+    is_one = agent is not None or identity is not None
+    refuse_unused(
+        "reputation list " + ("--tables" if tables else "AGENT" if agent else "--identity"),
+        {
+            "--limit": limit is not None and (tables or is_one),
+            "--organization": organization is not None and (tables or identity is not None),
+            "--as-of": as_of is not None and tables,
+        },
+    )
     if tables:
-        if any(option is not None for option in (limit, organization, as_of)):
-            raise typer.BadParameter("--tables goes only with --format")
         _list_tables(settings, form)
-    elif agent is not None or identity is not None:
+    elif is_one:
         _show(settings, agent, identity, organization, then, form)
     elif identities:
         _list_identities(settings, limit or _LIMIT, then, organization, form)
@@ -291,6 +298,10 @@ def _retraction(
 ) -> Retraction:
     if organization is not None and agent is None:
         raise typer.BadParameter("--organization requires --agent: it names no identity alone")
+    is_signal = kind is RetractedKind.SIGNALS
+    refuse_unused("evaluations", {"--identity": identity is not None and not is_signal})
+    if identity is not None and agent is not None:
+        raise typer.BadParameter("give either --agent or --identity")
     organization = organization or _DEFAULT_ORGANIZATION
     if kind is RetractedKind.EVALUATIONS:
         if agent is None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.conventions import ORGANIZATION, SESSION
+from evaluation_pipelines.cli.conventions import ORGANIZATION, SESSION, refuse_unused
 from evaluation_pipelines.cli.filters import AS_OF, named_session, parse_as_of
 from evaluation_pipelines.cli.judging.score_output import score_record, show_judge_score
 from evaluation_pipelines.cli.output import (
@@ -75,6 +75,7 @@ def show(
     """
     if judge and transcript:
         raise typer.BadParameter("give either --transcript or --judge")
+    refuse_unused("--format csv", {"--transcript": transcript and form is OutputFormat.CSV})
     settings, then = load_settings(), parse_as_of(as_of)
     with read_stores_as_of(settings, then) as stores:
         query = named_session(stores.lake, session, organization)

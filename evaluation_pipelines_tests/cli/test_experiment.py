@@ -39,6 +39,8 @@ def test_a_plan_is_frozen_and_assigns_the_same_arm_again(program: Program) -> No
     shown = program("experiment", "show", "prompt").out
     assert shown.startswith("prompt: old 0, new 0 (sessions), effective\nnext look: 2999-01-02")
     assert "35 people with 20 sessions each show a difference of 5 in 4 of 5 such" in shown
+    in_json = program("experiment", "show", "prompt", "--difference", "9", "--format", "json")
+    assert (in_json.code, "--difference: not for" in in_json.err) == (2, True)
 
 
 def test_without_its_file_no_plan_is_frozen_and_the_file_of_another_stays(

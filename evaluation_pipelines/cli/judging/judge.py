@@ -21,6 +21,7 @@ from evaluation_pipelines.cli.conventions import (
     SESSION,
     DefaultCommandGroup,
     of_parts,
+    refuse_unused,
 )
 from evaluation_pipelines.cli.filters import DATES_TO_LIST, dates_in, named_session, parse_dates
 from evaluation_pipelines.cli.judging.judge_list import list_judge
@@ -116,6 +117,7 @@ def show_judge_changes(
     It exits with 3 if no change needs anchors, with 4 if some were not scored.
     """
     if anchors:
+        refuse_unused("judge changes --anchors", {"--format": form is not OutputFormat.TABLE})
         _score_anchors(change, max_cost_usd, estimate=estimate)
     if estimate or change is not None or max_cost_usd is not None:
         raise typer.BadParameter("CHANGE, --estimate and --max-cost-usd require --anchors")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evaluation_pipelines.cli.conventions import refuse_unused
 from evaluation_pipelines.cli.judging.score_output import unless_judged
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -46,8 +47,11 @@ def validate_judge(
     model: Annotated[str | None, typer.Option(help="Judge model, instead of the setting.")] = None,
     rubric: Annotated[str | None, typer.Option(help="Rubric, instead of the setting.")] = None,
     attacks: Annotated[
-        bool, typer.Option("--attacks/--no-attacks", help="Also sessions with hostile texts.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--attacks/--no-attacks", help="Also sessions with hostile texts. Default: yes."
+        ),
+    ] = None,
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
     last: Annotated[
         bool, typer.Option("--last", help="Show the newest run again and ask nothing.")
@@ -58,6 +62,10 @@ def validate_judge(
 
     A run that ends early, also by Ctrl-C, prints and keeps the verdicts that have arrived.
     """
+    if last:
+        unused = {"--sessions": sessions, "--attacks": attacks, "--max-cost-usd": max_cost_usd}
+        given = {name: value is not None for name, value in unused.items()}
+        refuse_unused("judge validate --last", given)
     settings = load_settings()
     with open_stores(settings) as stores:
         if last:
@@ -77,7 +85,7 @@ def validate_judge(
             labelled = load_labelled(sessions)
             overrides = PlanOverrides(model=model, rubric=rubric)
             plan = load_plans(stores, datetime.now(UTC), overrides).default
-            chosen = with_attacks(labelled) if attacks else labelled
+            chosen = labelled if attacks is False else with_attacks(labelled)
             with unless_judged(), progress_bar() as progress:
                 run = validate(stores, plan, chosen, max_cost_usd, progress)
         report = validation_report(run, ended_runs(stores.ledger))
