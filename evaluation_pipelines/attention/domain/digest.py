@@ -134,6 +134,12 @@ def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
     return better, [f"{change}" for change in furthest if change.state == "worse"][:_MOST]
 
 
+def is_told(seen: str, worse: Iterable[str]) -> bool:
+    """Return whether sentences of what got worse already have what an item says."""
+    subject = seen.replace(" got worse", "")
+    return any(subject in sentence for sentence in worse)
+
+
 def changed_verdicts(
     now: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]
 ) -> list[str]:
