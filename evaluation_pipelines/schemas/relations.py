@@ -69,7 +69,7 @@ SESSIONS = Table(
         *(column for column in SESSION_EVALUATIONS.columns if column.name in EVALUATED),
         *columns(
             ("tools_per_prompt", pl.Float64, "tool calls per prompt, null when either is unknown"),
-            ("committed", pl.Boolean, "it made a commit, null without a known one"),
+            ("commit", pl.Boolean, "it made a commit, null without a known one"),
             ("merged", pl.Boolean, "a commit or what it was reported for was merged"),
             ("reverted", pl.Boolean, "of merged work: it was reverted"),
             ("survival_7d", pl.Float64, "0-1: share of its lines alive 7 days after the merge"),

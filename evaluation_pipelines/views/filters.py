@@ -42,7 +42,7 @@ JUDGED = {
 """Values of the filter by judge score, and by the state of judging."""
 
 OUTCOMES = {
-    "committed": "committed",
+    "commit": "committed",
     "merged": "merged",
     "not_merged": "not merged",
     "reverted": "reverted",
@@ -54,7 +54,7 @@ OUTCOMES = {
 """Values of the filter by outcome."""
 
 HAPPENED = {
-    "committed": pl.col("committed"),
+    "commit": pl.col("commit"),
     "merged": pl.col("merged"),
     "not_merged": ~pl.col("merged"),
     "reverted": pl.col("reverted"),

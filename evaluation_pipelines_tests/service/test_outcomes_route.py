@@ -25,7 +25,7 @@ def test_an_outcome_is_stored_for_the_organization_of_its_key(service: Service) 
     service.workplace.build()
     reader = service.client(service.key(Role.READER))
     (row,) = csv.DictReader(reader.get("/sessions.csv").text.splitlines())
-    assert [row[name] for name in ("committed", "merged", "reverted")] == ["", "true", ""]
+    assert [row[name] for name in ("commit", "merged", "reverted")] == ["", "true", ""]
     assert [row[name] for name in ("survival_7d", "tests_after_last_edit")] == ["", ""]
     for outcome, number in (("merged", 1), ("not_merged", 0), ("reverted", 0)):
         listed = reader.get("/api/v1/sessions", params={"outcome": outcome}).json()["sessions"]

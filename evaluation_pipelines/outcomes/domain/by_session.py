@@ -6,7 +6,7 @@ from evaluation_pipelines.schemas import SESSION_KEY
 
 COLUMNS = pl.Schema(
     {
-        "committed": pl.Boolean,
+        "commit": pl.Boolean,
         "merged": pl.Boolean,
         "reverted": pl.Boolean,
         "survival_7d": pl.Float64,
@@ -36,7 +36,7 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     Args:
         outcomes: Rows of ``session_outcomes``.
     """
-    rows = outcomes.filter(pl.col("kind").is_in([*COLUMNS, "commit"]), ~CONTRADICTED)
+    rows = outcomes.filter(pl.col("kind").is_in(COLUMNS.names()), ~CONTRADICTED)
     value, lines = pl.col("value"), pl.col("lines").fill_null(1)
     tests = pl.when(value == 1).then(pl.lit("passed")).when(value == 0).then(pl.lit("failed"))
 
@@ -58,7 +58,7 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
         rows.sort("source")
         .group_by(SESSION_KEY)
         .agg(
-            of("commit", value).max().cast(pl.Boolean).alias("committed"),
+            of("commit", value).max().cast(pl.Boolean).alias("commit"),
             of("merged", value).max().cast(pl.Boolean).alias("merged"),
             of("reverted", value).max().cast(pl.Boolean).alias("reverted"),
             pl.when(survived_of > 0).then(survival / survived_of).alias("survival_7d"),
@@ -76,7 +76,7 @@ _HAPPENED = pl.coalesce(
     "_reverted",
     "_merged",
     pl.when(~pl.col("merged")).then(pl.lit("not merged")),
-    pl.when("committed").then(pl.lit("committed")),
+    pl.when("commit").then(pl.lit("committed")),
 )
 _SHARE = pl.col("survival_7d")
 _PERCENT = (100 * _SHARE).round()

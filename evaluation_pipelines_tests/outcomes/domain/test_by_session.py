@@ -17,7 +17,7 @@ def _row(kind: str, value: float | None, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([_row("commit", 1)], {"committed": True, "outcome": "committed"}),
+        ([_row("commit", 1)], {"commit": True, "outcome": "committed"}),
         (
             [_row("merged", 0), _row("merged", 1, reference="c2")],
             {"merged": True, "outcome": "1 of 2 merged"},

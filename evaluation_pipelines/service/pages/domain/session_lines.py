@@ -40,7 +40,7 @@ CSV_COLUMNS: Sequence[str] = (
     *("status", "judge_total", "effective_100", "effective_source", "provisional_100"),
     *("composite", "recommendation", "why", "cost_usd", "total_tokens", "active_s"),
     *("total_tools", "tools_failed", WAITS),
-    *("committed", "merged", "reverted", "survival_7d", "tests_after_last_edit"),
+    *("commit", "merged", "reverted", "survival_7d", "tests_after_last_edit"),
 )
 """Columns of a downloaded list, as in the analysts' database."""
 
