@@ -32,6 +32,7 @@ from evaluation_pipelines.judging.ledger.score_queries import spending_line, spe
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import date_of
 from evaluation_pipelines.storage.landing import SkippedFile, summarize_skipped
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -197,7 +198,7 @@ def _dates(
     queued = {queued_date.session_date: queued_date for queued_date in queue}
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
         day, due = part.session_date, queued.get(part.session_date)
-        is_damaged = any(f"session_date={day}/" in path for path in damage)
+        is_damaged = any(date_of(path) == day for path in damage)
         yield {
             "session_date": day,
             "state": "damaged" if is_damaged else _state(due),

@@ -1,6 +1,5 @@
 """Parts of the lake rewritten without some of their rows: each date is one commit."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.erasure.ledger_rows import ERASED, add_rows, count_erased
 from evaluation_pipelines.erasure.selection import ErasureContext, NotForgottenError
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES, Table
+from evaluation_pipelines.storage.lake import date_of
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
@@ -202,8 +202,7 @@ def _delete_orphans(context: ErasureContext, table: Table) -> None:
         known = set(connection.scalars(sa.select(_PART.path).where(_PART.table_name == table.name)))
     for path in (part_id for part_id in listed if part_id not in known):
         with ExitStack() as locks:
-            named = re.search(r"session_date=([\d-]+)/", path)
-            day = date.fromisoformat(named[1]) if named else None
+            day = date_of(path)
             hold = context.hold if day is None else lock_date(context.stores, day, locks)
             if path in manifest.known_paths(day):  # of a build that has just ended
                 continue

@@ -10,6 +10,7 @@ look like that.
 """
 
 import hashlib
+import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -39,6 +40,15 @@ _LANDED_GROUP_ROWS = 32_768
 
 _READ_TOGETHER_BYTES = 8 * 1024 * 1024
 """Parquet that is read by one statement."""
+
+
+_OF_DATE = "session_date="
+
+
+def date_of(path: str) -> date | None:
+    """Return the session date of a file by its path in the lake; ``None`` without one."""
+    found = re.search(rf"/{_OF_DATE}([\d-]+)/", path)
+    return date.fromisoformat(found[1]) if found else None
 
 
 class LakeError(UserError):
@@ -83,7 +93,7 @@ class Lake:
 
     def folder(self, table: Table, session_date: date | None) -> str:
         """Return the path of a partition in the lake, or of a table without partitions."""
-        return table.name if session_date is None else f"{table.name}/session_date={session_date}"
+        return table.name if session_date is None else f"{table.name}/{_OF_DATE}{session_date}"
 
     def folder_name(self, table: Table) -> str:
         """Return the full name of the folder of a table, to show to users."""

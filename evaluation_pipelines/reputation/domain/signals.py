@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 import msgspec
 import polars as pl
 
+from evaluation_pipelines.outcomes.domain.by_session import CONTRADICTED
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     REPUTATION_EVENTS,
@@ -116,8 +117,7 @@ def outcome_signals(
         deltas: Event type -> delta; overrides EVENT_TYPES.
     """
     one, session = [*SESSION_KEY, "kind", "reference"], [*SESSION_KEY, "session_date"]
-    agree = (pl.col("value").min() == pl.col("value").max()).over(one)
-    meant = outcomes.filter(agree).join(_OUTCOME_TYPES, on=["kind", "value"])
+    meant = outcomes.filter(~CONTRADICTED).join(_OUTCOME_TYPES, on=["kind", "value"])
     first = meant.sort("inferred", "source").unique(one, keep="first", maintain_order=True)
     agents = _with_agents(sessions).select(*session, "agent_id", "started_at", "ended_at")
     rows, time = first.join(agents, on=session), pl.col("happened_at")
