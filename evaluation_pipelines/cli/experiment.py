@@ -71,7 +71,7 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     from evaluation_pipelines.storage.stores import open_stores
 
     if re.fullmatch(r"[A-Za-z0-9._-]+", name) is None:
-        raise typer.BadParameter(one_line(f"{name}: a name has letters, digits, -, _ and . alone"))
+        raise typer.BadParameter(one_line(f"{name}: use only letters, digits, -, _ and ."))
     named = tuple(word.strip() for word in arms.split(","))
     if len(named) != 2 or not all(named) or named[0] == named[1]:
         raise typer.BadParameter("--arms: name two arms, such as old,new")

@@ -88,11 +88,11 @@ def ingest_landing(
         _print_transcripts(report.transcripts)
         _print_ingest(report, stores.settings)
     _print_not_read(report)
-    if with_transcripts and form is OutputFormat.TABLE and report.busy is None:
-        print_line("next: evaluation-pipelines build")
     if (why_not := _why_not_all(report)) is not None:
         print_error(f"error: {one_line(why_not)}")
         raise typer.Exit(PARTLY)
+    if with_transcripts and form is OutputFormat.TABLE:
+        print_line("next: evaluation-pipelines build")
     return report
 
 
@@ -167,7 +167,7 @@ def _print_transcripts(transcripts: TranscriptReport | None) -> None:
     if transcripts is not None:
         lines = pluralize(transcripts.lines, "new line")
         files = pluralize(transcripts.files, "transcript")
-        print_line(f"transcripts: {lines} of {files} became lines of the landing folder")
+        print_line(f"transcripts: {lines} of {files} copied to the landing folder")
         if not transcripts.found:
             agents = ", ".join(program.source_cli for program in PROGRAMS)
             print_line(f"  no transcript of a session found on this machine. Supported: {agents}")

@@ -1,4 +1,4 @@
-"""Outcomes of commits: merged, reverted, and how many of their lines live on."""
+"""What clones say about commits of sessions: merged, reverted, share of their lines alive."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def first_tracked(now: datetime) -> date:
 
 
 def read_git(stores: Stores, now: datetime) -> GitReport:
-    """Ask all repositories about the commits of sessions, and write their outcomes.
+    """Ask EVAL_GIT_REPOSITORIES about commits of recent sessions, and store their outcomes.
 
     Args:
         stores: Lake, ledger and settings.

@@ -108,7 +108,11 @@ class Repository:
         return frozenset(filter(None, map(short_name, (path.resolve().name, url.strip()))))
 
     def history(self, since: datetime, now: datetime) -> History:
-        """Return the commits of the default branch since a time.
+        """Return the commits of the default branch from ``since`` on, without patch ids.
+
+        Args:
+            since: The first time, in UTC.
+            now: The present time: the branch is known up to its last fetch, at most until now.
 
         Raises:
             GitError: No default branch is known, or the history cannot be read.

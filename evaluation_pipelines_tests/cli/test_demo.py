@@ -156,7 +156,7 @@ def shows_a_change_of_judges(program: Program, printed: str) -> None:
 
 def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
     """Check that the watch warns of the one model that did, wherever it is told, and once."""
-    told = r"dogwood-3 \(effort medium\) \(label upgrade\): Down [\d.]+ points since "
+    told = r"dogwood-3 \(effort medium\) \(label upgrade\): [\d.]+ points lower since "
     assert printed.count("Got worse: ") == len(re.findall(f"\nGot worse: {told}", printed)) == 1
     with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
         alerts = analysts.sql("""

@@ -106,7 +106,7 @@ def test_only_counts_are_shown_until_a_look_is_due(program: Program) -> None:
             2,
             "--metric x: choose effective",
         ),
-        (("create", "a b", *CREATE[3:]), 2, "a b: a name has letters, digits, -, _ and . alone"),
+        (("create", "a b", *CREATE[3:]), 2, "a b: use only letters, digits, -, _ and ."),
         (
             ("create", "y", *CREATE[3:], "--start", "2020-01-01"),
             2,

@@ -21,7 +21,7 @@ def test_an_alert_is_posted_once(location: CodeLocation, receiver: Receiver) -> 
     assert location.tick(CHECKS).skip_message == "alerts: 1 regressions"
     assert location.tick(CHECKS).skip_message == NOTHING
     (text,) = receiver.texts
-    assert text.startswith("aspen got worse (label code)\nDown 10.0 points since ")
+    assert text.startswith("aspen got worse (label code)\n10.0 points lower since ")
     assert (
         " (95% interval: 5.0 to 15.0). Mean automatic score: 70.0 in 30 sessions since then" in text
     )

@@ -26,6 +26,7 @@ from evaluation_pipelines.comparison.domain.pairwise import Limits, obstacle
 from evaluation_pipelines.comparison.domain.runs import PEOPLE, Nouns, arms_of, numbered
 from evaluation_pipelines.comparison.domain.verdicts import (
     ALPHA,
+    NOT_EQUAL,
     POWER,
     holm,
     needed,
@@ -401,7 +402,7 @@ def sentences(found: Gate) -> list[str]:
         if measured.unmeasured is not None:
             said.append(f"{name}: {measured.unmeasured}.")
     if UNDECIDED in found.results:
-        said.append("Undecided does not mean equal.")
+        said.append(NOT_EQUAL)
     by_tasks = [one.based_on for one in found.found if " task" in one.based_on]
     scope = f"Tasks like these {by_tasks[0].split()[0]}, not all work. " if by_tasks else ""
     return [*said, f"{scope}Look {found.look} of this gate."]

@@ -28,7 +28,7 @@ from evaluation_pipelines.comparison.domain.people import (
     people_mean,
 )
 from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, numbered
-from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA, NOT_EQUAL, holm
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import interval, percent, signed, whole
 from evaluation_pipelines.numerics.estimates import Estimate, Share, share_of, t_quantile
@@ -376,11 +376,11 @@ def sentences(found: OutcomeComparison) -> list[str]:
     ]
     said = [f"Share of all sessions past the horizon: {found.rule.words}. People weigh the same."]
     if not found.arms:
-        said = [f"No session of this time has the outcome {found.rule.kind}."]
+        said = [f"No session of this time has a known outcome {found.rule.kind}."]
     if left_out:
         said.append(f"Sessions that do not count: {', '.join(left_out)}.")
     if any(pair.verdict.startswith("not decided") for pair in found.pairs):
-        said.append("Undecided does not mean equal.")
+        said.append(NOT_EQUAL)
     return said
 
 

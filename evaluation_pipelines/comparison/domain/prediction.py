@@ -284,11 +284,11 @@ def verdicts(
         level: Level of the look. With 0 nothing is decided.
     """
     half, levels = level / 2, dict[int, float]()
-    for family in (True, False) if level else ():
+    for of_primary in (True, False) if level else ():
         places = [
             place
             for place, (each, primary) in enumerate(zip(found, is_primary, strict=True))
-            if primary is family and each.is_enough
+            if primary is of_primary and each.is_enough
         ]
         p_values = [found[place].p for place in places]
         tests = weighted_holm(p_values, [1.0] * len(places), half)
@@ -376,14 +376,14 @@ def notes(rows: pl.DataFrame) -> list[str]:
     known = f"{whole(row['with_outcome'])} of {whole(row['sessions'])}"
     return [
         (
-            f"Only {known} sessions have the outcome {row['outcome']}. Those without have a mean "
-            f"score of {without} against {with_}."
+            f"The outcome {row['outcome']} is known of {known} sessions, whose mean automatic "
+            f"score is {with_}. That of the others is {without}."
         ),
         *([young] if row["young"] else []),
         f"Based on the {whole(row['people'])} of {whole(every)} people with both outcomes.",
         (
             "People saw these scores and may have merged by them. The judge may have read signs of "
-            "the outcome. Undecided does not mean equal."
+            "the outcome. Not decided means too little data to tell."
         ),
         (
             "AUC: of two sessions of a person, how often the better outcome has the higher score, "

@@ -308,7 +308,7 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     down = -row["change"]
     ends = f"{points(-row['change_high'])} to {points(-row['change_low'])}"
     since = f"{row['window_since']:%Y-%m-%d}"
-    said = [f"Down {points(down)} points since {since} (95% interval: {ends})."]
+    said = [f"{points(down)} points lower since {since} (95% interval: {ends} points lower)."]
     before = f"in the {row['before_days']} days before"
     if row["channel"] == FAILURES:
         said.append(

@@ -1,4 +1,4 @@
-"""History of a default branch: which state had a commit first, and which commit reverted it."""
+"""History of a default branch: when a commit was merged, and which commit reverted it."""
 
 import re
 from bisect import bisect_left

@@ -21,7 +21,7 @@ FEEDBACK: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("task.ai_output.rejected", "source"): {"human": 0},
     ("coding_agent.edit.decision", "coding_agent.edit.decision"): {"accept": 1, "reject": 0},
 }
-"""Event and attribute -> answer -> value of ``accepted``. Other answers are neither.
+"""Event and attribute -> answer of a person -> ``accepted``: 1 yes, 0 no, others are no answer.
 
 Those with ``edit.`` and ``inline.`` are of Copilot Chat, as in
 https://github.com/microsoft/vscode-copilot-chat, ``src/platform/otel/common/genAiEvents.ts``. Those

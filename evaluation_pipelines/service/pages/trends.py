@@ -116,9 +116,10 @@ def _trend(visit: Visit) -> _Trend:
     fields, query = visit.request.query_params, asked_sessions(visit)
     by, step = fields.get("by") or None, fields.get("step") or "day"
     known = dimensions(visit.hidden)
-    if by not in {None, *known} or step not in STEPS:
-        names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
-        raise ServiceError(400, "invalid_request", f"Allowed values are: {names}.")
+    for name, value, allowed in (("by", by, known), ("step", step, STEPS)):
+        if value is not None and value not in allowed:
+            said = f"Allowed values of {name}: {', '.join(allowed)}."
+            raise ServiceError(400, "invalid_request", said)
     days = asked_days(visit, query)
     chosen = query.on(days.first, days.last).chosen(visit.rows())
     scaled, turns = on_todays_scale(visit, chosen)

@@ -378,7 +378,7 @@ def test_a_model_that_got_worse_says_since_when_how_much_and_where_to_look() -> 
     (item,) = needing(attention(well(regressions=[REGRESSED])))
     assert item.title == "aspen-4 got worse (label code) (since 2026-05-18)"
     assert item.lines[0].startswith(
-        "Down 8.8 points since 2026-05-18 (95% interval: 3.2 to 14.4). "
+        "8.8 points lower since 2026-05-18 (95% interval: 3.2 to 14.4 points lower). "
     )
     assert item.lines[1:] == ("s7#baseline-1", "s9#baseline-1", item.advice)
     assert item.command == "To see one: evaluation-pipelines show SESSION"

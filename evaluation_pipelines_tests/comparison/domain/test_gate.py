@@ -16,6 +16,7 @@ from evaluation_pipelines.comparison.domain.gate import (
     sentences,
     tasks_needed,
 )
+from evaluation_pipelines.comparison.domain.verdicts import NOT_EQUAL
 from evaluation_pipelines_tests.world.rows import Row
 from evaluation_pipelines_tests.world.runs import UNTIL, run, scores
 from evaluation_pipelines_tests.world.runs import runs as frame
@@ -151,7 +152,7 @@ def test_means_of_runs_are_compared_task_by_task() -> None:
 def test_what_cannot_be_compared_is_not_decided(values: list[Row], reason: str) -> None:
     found = decided(values)
     assert (found.result, found.found[0].reason) == ("not decided", reason)
-    assert "Undecided does not mean equal." in sentences(found)
+    assert NOT_EQUAL in sentences(found)
 
 
 def test_named_tasks_are_all_needed_and_others_do_not_count() -> None:

@@ -316,13 +316,13 @@ ROW: dict[str, Any] = {
 
 
 OF_SCORES = (
-    "Down 8.8 points since 2026-11-02 (95% interval: 3.2 to 14.4). Mean automatic score: "
-    "71.2 in 84 sessions since then, 80.0 in the 90 days before for the same people and task "
-    "classes."
+    "8.8 points lower since 2026-11-02 (95% interval: 3.2 to 14.4 points lower). Mean "
+    "automatic score: 71.2 in 84 sessions since then, 80.0 in the 90 days before for the same "
+    "people and task classes."
 )
 OF_FAILURES = (
-    "Down 8.8 points since 2026-11-02 (95% interval: 3.2 to 14.4). Not passed: 12 of 84 "
-    "sessions since then, 5 of 1,480 in the 90 days before."
+    "8.8 points lower since 2026-11-02 (95% interval: 3.2 to 14.4 points lower). Not passed: "
+    "12 of 84 sessions since then, 5 of 1,480 in the 90 days before."
 )
 MOSTLY = " One person has 80% of these sessions, so this says little about others."
 

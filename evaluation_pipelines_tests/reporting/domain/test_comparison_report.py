@@ -317,7 +317,9 @@ def test_an_alert_stands_above_the_answer() -> None:
     found = compared(worse_lately())
     html = html_page(found)
     assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
-    assert re.search(r"a \(provider-a\) \(label code\): Down [\d.]+ points since 2026-11-14 ", html)
+    assert re.search(
+        r"a \(provider-a\) \(label code\): [\d.]+ points lower since 2026-11-14 ", html
+    )
     (alert,) = got_worse(found)
     for key in alert.sessions:
         assert f": {key}</li>" in html
