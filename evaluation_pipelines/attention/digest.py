@@ -12,7 +12,7 @@ from evaluation_pipelines.attention.domain.digest import (
     Shift,
     beyond_chance,
     changed_verdicts,
-    is_told,
+    is_listed,
     most_lost,
     shift,
     summary,
@@ -85,8 +85,8 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
     said = summary(now, before, length)
     examined = examine(stores, time_now, asks=False)
     items = needing(attention(gather(stores, time_now, examined=examined)))
-    # What got worse has a section of its own, with figures.
-    titles = [item.title for item in items if not is_told(item.seen, worse)]
+    # What got worse has a section of its own.
+    titles = [item.title for item in items if not is_listed(item.seen, worse)]
     return Digest(first, last, said, titles, better, worse, verdicts, losses, left_out, found)
 
 

@@ -78,7 +78,7 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         refuse_unused("--command", {**other, **sent, "--transcripts": transcripts})
         files = [_slash_command(program)]
     else:
-        if transcripts:  # they have all texts, and no attributes
+        if transcripts:  # the hook sends files as they are
             refuse_unused("--transcripts", sent)
         pairs = dict(map(_pair, attribute or ()))
         receiver = Receiver(_endpoint(endpoint or _RECEIVER), _key(key), texts, pairs)

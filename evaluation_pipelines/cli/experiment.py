@@ -114,8 +114,8 @@ def _first_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        said = f"--start {text} is not a date. Use 2026-11-21"
-        raise typer.BadParameter(one_line(said)) from error
+        message = f"--start {text} is not a date. Use 2026-11-21"
+        raise typer.BadParameter(one_line(message)) from error
 
 
 @app.command()

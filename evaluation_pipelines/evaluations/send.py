@@ -44,8 +44,8 @@ class Sent:
     def __str__(self) -> str:
         """Return it in words."""
         refused = f", {self.refused} refused" if self.refused else ""
-        said = f"{self.receiver}: {pluralize(self.sessions, 'session')} accepted{refused}"
-        return said if self.problem is None else f"{said}. Not sent: {self.problem}"
+        result = f"{self.receiver}: {pluralize(self.sessions, 'session')} accepted{refused}"
+        return result if self.problem is None else f"{result}. Not sent: {self.problem}"
 
 
 def send_evaluations(

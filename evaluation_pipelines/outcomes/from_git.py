@@ -1,4 +1,4 @@
-"""What clones say about commits of sessions: merged, reverted, share of their lines alive."""
+"""Outcomes of commits in clones: merged, reverted, share of their lines alive."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence

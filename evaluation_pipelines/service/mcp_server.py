@@ -242,8 +242,8 @@ class Questions:
     ) -> Any:
         """Compare models or other groups of sessions: quality, cost, value, which got worse.
 
-        Default: the last 28 complete days. Not decided means too little data
-        to tell, not that they are equal.
+        Default: the last 28 complete days. Not decided means too little data,
+        not that they are equal.
         """
         asker = self._asker()
         ends = parse_query({"from": first_day or "", "to": last_day or ""})

@@ -1,4 +1,4 @@
-"""An option that would have no effect is refused: nobody believes in it."""
+"""An option that would have no effect is refused."""
 
 import pytest
 

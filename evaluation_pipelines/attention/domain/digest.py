@@ -134,8 +134,8 @@ def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
     return better, [f"{change}" for change in furthest if change.state == "worse"][:_MOST]
 
 
-def is_told(seen: str, worse: Iterable[str]) -> bool:
-    """Return whether sentences of what got worse already have what an item says."""
+def is_listed(seen: str, worse: Iterable[str]) -> bool:
+    """Return whether sentences of what got worse have the subject of an item."""
     subject = seen.replace(" got worse", "")
     return any(subject in sentence for sentence in worse)
 

@@ -383,7 +383,7 @@ def notes(rows: pl.DataFrame) -> list[str]:
         f"Based on the {whole(row['people'])} of {whole(every)} people with both outcomes.",
         (
             "People saw these scores and may have merged by them. The judge may have read signs of "
-            "the outcome. Not decided means too little data to tell."
+            "the outcome. Not decided means too little data."
         ),
         (
             "AUC: of two sessions of a person, how often the better outcome has the higher score, "

@@ -20,7 +20,7 @@ from evaluation_pipelines.numerics.estimates import Numbers, normal_quantile, ra
 
 ALPHA = 0.05
 
-NOT_EQUAL = "Not decided means too little data to tell, not that they are equal."
+NOT_EQUAL = "Not decided means too little data, not that they are equal."
 
 HEADLINES = 0.5
 """Share of the 5% for "X beats every other"; the rest is for single pairs."""

@@ -118,8 +118,8 @@ def _trend(visit: Visit) -> _Trend:
     known = dimensions(visit.hidden)
     for name, value, allowed in (("by", by, known), ("step", step, STEPS)):
         if value is not None and value not in allowed:
-            said = f"Allowed values of {name}: {', '.join(allowed)}."
-            raise ServiceError(400, "invalid_request", said)
+            message = f"Allowed values of {name}: {', '.join(allowed)}."
+            raise ServiceError(400, "invalid_request", message)
     days = asked_days(visit, query)
     chosen = query.on(days.first, days.last).chosen(visit.rows())
     scaled, turns = on_todays_scale(visit, chosen)

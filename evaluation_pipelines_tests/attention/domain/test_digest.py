@@ -9,7 +9,7 @@ from evaluation_pipelines.attention.domain.digest import (
     Digest,
     beyond_chance,
     changed_verdicts,
-    is_told,
+    is_listed,
     most_lost,
     shift,
     summary,
@@ -95,11 +95,11 @@ def test_a_verdict_changes_with_its_winner_whatever_the_order_of_the_pair() -> N
     ]
 
 
-def test_what_got_worse_is_told_once() -> None:
+def test_what_got_worse_is_listed_once() -> None:
     worse = ["model m (label code): 9 points lower", "agent a: cost up (organization o)"]
     told = ["m got worse (label code)", "a: cost up"]
     others = ["m got worse (label docs)", "a: failed calls up", "3 unreadable lines"]
-    assert [is_told(seen, worse) for seen in (*told, *others)] == [True, True, *[False] * 3]
+    assert [is_listed(seen, worse) for seen in (*told, *others)] == [True, True, *[False] * 3]
 
 
 def test_the_summary_says_what_is_unknown() -> None:
