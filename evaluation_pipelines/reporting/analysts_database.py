@@ -234,7 +234,7 @@ def _column(source: Source, name: str) -> str:
         return f"map_from_entries({name}) as {name}"
     if name in source.nulls:
         nulls = ", ".join(f"{null} := cast(null as varchar)" for null in source.nulls[name])
-        return f"list_transform({name}, lambda each: struct_update(each, {nulls})) as {name}"
+        return f"list_transform({name}, lambda item: struct_update(item, {nulls})) as {name}"
     return name
 
 

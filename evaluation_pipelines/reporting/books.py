@@ -223,7 +223,7 @@ def _bookings(
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
-    by_key = {window_key(of_window): of_window for of_window in windows}
+    by_key = {window_key(window): window for window in windows}
     found = []
     of_booking = ("profile_id", "profile_version", "card_id", "reason", "excluded_by")
     for row in evaluations.select(*SESSION_KEY, *of_booking).iter_rows(named=True):
@@ -289,9 +289,9 @@ def books_of(
     scorings = {day: _scorings(stores, day) for day in days}
     sessions = _book_sessions(stores, tables, scorings, now)
     made = {}
-    for day, of_day in tables.items():
+    for day, day_tables in tables.items():
         rows, costs = sessions[day], scorings[day]["judge_cost_usd"]
-        gone = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
+        gone = scorings[day].join(day_tables.windows, on=SESSION_KEY, how="anti")
         vanished = int(gone["scorings"].sum())
         numbers = {
             "counted": balance.counted,
@@ -302,14 +302,14 @@ def books_of(
             "booked": int(rows["scorings"].sum()),
             "of_vanished": vanished,
         }
-        counts = of_day.counts + Counts(Counter(numbers | count_states(rows)))
+        counts = day_tables.counts + Counts(Counter(numbers | count_states(rows)))
         lost = (vanished, balance.erased.get(day, 0))
         made[day] = DayBooks(
             day,
             now,
             rows,
             equations(_with_due(counts, waiting[day])),
-            tuple(_unattributed(stores, day, of_day, outside, lost)),
+            tuple(_unattributed(stores, day, day_tables, outside, lost)),
             None if costs.null_count() else float(costs.sum()),
             _why_it_waits(waiting[day]),
         )
@@ -350,7 +350,7 @@ def _book_sessions(
             of_day = (window for window in windows if window.session_date == day)
             booked = _bookings(of_day, present, judged[day], why_due)
             frames[day].append(book_rows(present, booked, scorings[day]))
-    return {day: pl.concat(of_day) for day, of_day in frames.items()}
+    return {day: pl.concat(day_frames) for day, day_frames in frames.items()}
 
 
 def _scorings(stores: Stores, day: date) -> pl.DataFrame:

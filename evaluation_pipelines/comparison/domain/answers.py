@@ -389,8 +389,8 @@ def _unpriced(finding: Finding) -> tuple[str, str]:
 
 def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], finding: Finding) -> tuple[str, str]:
     """Return that a usual session costs less with a model, and all of them more."""
-    row = min(shown, key=lambda each: float(each["relative_cost"]))
-    other = min(costlier(row, priced), key=lambda each: float(each["avg_cost_usd"]))
+    row = min(shown, key=lambda row: float(row["relative_cost"]))
+    other = min(costlier(row, priced), key=lambda row: float(row["avg_cost_usd"]))
     usual, nouns = between(finding.sides, row, other).costs, finding.nouns
     return "inconclusive", (
         f". A usual {nouns.session} with {name_of(row)} {usual}, but its mean is not lower "
@@ -540,7 +540,7 @@ def _why(left_out: Mapping[str, int], comparison: Comparison) -> str:
     }
     why = [
         f"{whole(number)} ({reasons.get(what, what)})"
-        for what, number in sorted(left_out.items(), key=lambda each: -each[1])
+        for what, number in sorted(left_out.items(), key=lambda item: -item[1])
     ]
     return f" Not ranked: {', '.join(why)}." if why else ""
 

@@ -151,7 +151,7 @@ def findings(comparison: Comparison) -> list[Finding]:
         group: (-runs_in(row for row in rows if row["state"] == "ranked"), -runs_in(rows))
         for group, rows in groups.items()
     }
-    for group in sorted(groups, key=lambda each: sizes[each]):
+    for group in sorted(groups, key=lambda group: sizes[group]):
         models = sorted(
             groups[group], key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0))
         )
@@ -201,7 +201,7 @@ def evidence(finding: Finding, comparison: Comparison) -> Evidence:
             chosen[key] = np.logical_or(chosen.get(key, rows), rows)
     used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()] or [*runs.values()]
     people = set(chain.from_iterable(frame["person"].drop_nulls() for frame in used))
-    compared, every = (sum(frame.height for frame in some) for some in (used, runs.values()))
+    compared, every = (sum(frame.height for frame in frames) for frames in (used, runs.values()))
     return Evidence(len(people), compared, every)
 
 

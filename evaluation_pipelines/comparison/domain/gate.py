@@ -82,8 +82,8 @@ class Metric:
 
 
 METRICS = {
-    one.name: one
-    for one in (
+    metric.name: metric
+    for metric in (
         Metric("effective", ("profile_id", "profile_version", "effective_source")),
         Metric("composite"),
         Metric("judge", ("judge_total_model",)),
@@ -329,14 +329,15 @@ def _more_tasks(pairs: pl.DataFrame, variance: float, margin: float) -> str:
     number_of_tasks = pairs.height
     freedom = int((pairs["runs"] + pairs["runs_head"] - 2).sum())
     squares = float((pairs["squares"] + pairs["squares_head"]).sum())
-    each = float((1 / pairs["runs"] + 1 / pairs["runs_head"]).mean())  # type: ignore[arg-type]
+    inverse_runs = 1 / pairs["runs"] + 1 / pairs["runs_head"]
+    mean_inverse = float(inverse_runs.mean())  # type: ignore[arg-type]
     wanted = tasks_needed(variance, margin)
     ways = [] if wanted is None else [f"{whole(wanted)} tasks with as many runs each"]
     if freedom > 0:
-        of_runs = squares / freedom
-        between = max(variance - of_runs * each, 0.0)
-        left = number_of_tasks * margin**2 / _factor(max(number_of_tasks, 2)) - between
-        if left > 0 and (runs := math.ceil(2 * of_runs / left)) <= _MOST_TASKS:
+        between_runs = squares / freedom
+        between_tasks = max(variance - between_runs * mean_inverse, 0.0)
+        left = number_of_tasks * margin**2 / _factor(max(number_of_tasks, 2)) - between_tasks
+        if left > 0 and (runs := math.ceil(2 * between_runs / left)) <= _MOST_TASKS:
             ways.append(f"{whole(max(runs, 1))} runs of each of these tasks on each side")
     return " or ".join(ways) or f"more than {whole(_MOST_TASKS)} tasks: choose a larger margin"
 
@@ -403,7 +404,7 @@ def sentences(found: Gate) -> list[str]:
             said.append(f"{name}: {measured.unmeasured}.")
     if UNDECIDED in found.results:
         said.append(NOT_EQUAL)
-    by_tasks = [one.based_on for one in found.found if " task" in one.based_on]
+    by_tasks = [measured.based_on for measured in found.found if " task" in measured.based_on]
     scope = f"Tasks like these {by_tasks[0].split()[0]}, not all work. " if by_tasks else ""
     return [*said, f"{scope}Look {found.look} of this gate."]
 

@@ -73,7 +73,7 @@ def groups_of(runs: pl.DataFrame) -> list[tuple[Group, list[Side]]]:
 def parts(runs: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
     """Return the runs of each group and model, sorted by name, ``numbered`` for ``arms_of``."""
     grouped = numbered(runs).partition_by([*GROUP, *MODEL], as_dict=True, maintain_order=True)
-    return sorted(grouped.items(), key=lambda each: [(v is not None, v) for v in each[0]])
+    return sorted(grouped.items(), key=lambda item: [(name is not None, name) for name in item[0]])
 
 
 def counted(part: pl.DataFrame) -> pl.DataFrame:

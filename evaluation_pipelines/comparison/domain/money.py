@@ -69,7 +69,7 @@ class Against:
         )
         other = "b" if side == "a" else "a"
         if side == "b":
-            ratio, gap = _turned(ratio, lambda each: 1 / each), _turned(gap, float.__neg__)
+            ratio, gap = _turned(ratio, lambda number: 1 / number), _turned(gap, float.__neg__)
         return cls(
             pair,
             name_of(pair, f"_{side}"),
@@ -245,10 +245,10 @@ def _set_costs(rows: Sequence[Row], sides: Sides) -> list[Row]:
         [between(sides, row, other).cost_ratio[0] for other in paid if other is not row]
         for row in paid
     ]
-    if any(None in of_row for of_row in ratios):
+    if any(None in row for row in ratios):
         return free
-    logs = [[math.log(ratio) for ratio in of_row if ratio is not None] for of_row in ratios]
-    levels = [sum(of_row) / len(paid) for of_row in logs]
+    logs = [[math.log(ratio) for ratio in row if ratio is not None] for row in ratios]
+    levels = [sum(row) / len(paid) for row in logs]
     for row, level in zip(paid, levels, strict=True):
         row["relative_cost"] = math.exp(level - min(levels))
     return [*free, *paid]
@@ -261,7 +261,7 @@ def _test(candidates: Sequence[_Candidate], margin: float) -> None:
         row["not_worse_reason"] = next((other.reason for other in others if other.reason), None)
         if row["not_worse_reason"] is None:
             # The other model that it is shown least not to be worse than.
-            tested.append((row, max(others, key=lambda each: each.p or 0.0)))
+            tested.append((row, max(others, key=lambda other: other.p or 0.0)))
     found = holm([hardest.p for _, hardest in tested])
     for (row, hardest), test in zip(tested, found, strict=True):
         p = None if test is None else test.p

@@ -72,8 +72,8 @@ class Rule:
 
 
 RULES = {
-    one_rule.kind: one_rule
-    for one_rule in (
+    rule.kind: rule
+    for rule in (
         Rule("merged", "merged within 14 days after its end", 14),
         Rule("reverted", "not reverted in 30 days", 30, is_of_merged=True, is_bad=True),
         *(
@@ -311,7 +311,7 @@ def compare_outcomes(runs: pl.DataFrame, rule: Rule) -> OutcomeComparison:
     others = runs.filter(pl.col("value").is_null()).group_by("model")
     left_out = others.agg(is_young.sum(), unknown=(~is_young).sum()).sort("model")
     arms = [_row(name, arm) for name, arm in sides.items()]
-    arms.sort(key=lambda each: (-(each.share.value or 0), each.name))
+    arms.sort(key=lambda arm: (-(arm.share.value or 0), arm.name))
     names = [arm.name for arm in arms]
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
     found = [share_difference(sides[a], sides[b]) for a, b in pairs]

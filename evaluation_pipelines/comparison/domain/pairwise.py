@@ -247,7 +247,7 @@ def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> 
     scores = np.concatenate([used["score"].to_numpy() for *_, used in known])
     kinds = is_at_ceiling(scores), bool((scores < PASSES_FROM).any())
     base = dict(zip(GROUP, group, strict=True))
-    return [_pair(base, two, kinds, limits) for two in combinations(known, 2)]
+    return [_pair(base, pair, kinds, limits) for pair in combinations(known, 2)]
 
 
 def _pair(

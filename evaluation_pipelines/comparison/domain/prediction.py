@@ -165,7 +165,7 @@ def predictions(units: Units, scores: Numbers) -> list[Prediction]:
         for total, part in zip((hits, pairs, good, bad), found, strict=True):
             total[person] += part
     return [
-        _prediction(units, *(ndarray[:, column] for ndarray in (hits, pairs, good, bad)))
+        _prediction(units, *(array[:, column] for array in (hits, pairs, good, bad)))
         for column in range(scores.shape[1])
     ]
 
@@ -287,8 +287,8 @@ def verdicts(
     for of_primary in (True, False) if level else ():
         places = [
             place
-            for place, (each, primary) in enumerate(zip(found, is_primary, strict=True))
-            if primary is of_primary and each.is_enough
+            for place, (prediction, primary) in enumerate(zip(found, is_primary, strict=True))
+            if primary is of_primary and prediction.is_enough
         ]
         p_values = [found[place].p for place in places]
         tests = weighted_holm(p_values, [1.0] * len(places), half)

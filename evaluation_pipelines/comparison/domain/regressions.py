@@ -186,10 +186,10 @@ def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
         until: End of the last day; days are those of 24 hours before it.
     """
     watched = [
-        each
+        model
         for key, part in parts(runs)
         if state_of(key[len(GROUP)], part.height, 0) == "ranked"
-        and len((each := _Watched.of(key, counted(part), until)).lately(LONGEST_WINDOW))
+        and len((model := _Watched.of(key, counted(part), until)).lately(LONGEST_WINDOW))
     ]
     nights = range(_TONIGHT - NIGHTS + 1, _TONIGHT + 1)
     seen = [list(looks(model.runs, nights)) for model in watched]
@@ -233,12 +233,12 @@ class _Watched:
         tonight = [look for look in found if look.night == _TONIGHT]
         if not tonight:
             return row | {"state": INSUFFICIENT, "missing": self.lacks()}
-        state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
-        said = [(verdict(look, models), look) for look in found]
+        state, shown = STEADY, max(tonight, key=lambda look: look.weeks)
+        judged = [(verdict(look, models), look) for look in found]
         for strongest in (ALERT, LOWER, HIGHER):
-            crossed = [look for what, look in said if what == strongest]
+            crossed = [look for state_of_look, look in judged if state_of_look == strongest]
             if crossed:
-                state, shown = strongest, max(crossed, key=lambda e: abs(e.change.deviates))
+                state, shown = strongest, max(crossed, key=lambda look: abs(look.change.deviates))
                 break
         return row | self._figures(shown, models) | {"state": state, "missing": None}
 

@@ -59,14 +59,14 @@ def corrected(pairs: Sequence[Row]) -> list[Corrected]:
     for place, pair in enumerate(pairs):
         groups.setdefault(group_of(pair), []).append(place)
     headlines = [_headline(pairs, places) for places in groups.values() if len(places) > 1]
-    each = HEADLINES / len(groups)
+    share = HEADLINES / len(groups)
     weights = np.full(len(pairs), (1 - HEADLINES) / len(pairs))
     for places in groups.values():
         if len(places) == 1:
-            weights[places[0]] += each
+            weights[places[0]] += share
     found = weighted_holm(
         [*(pair["adjusted_p"] for pair in pairs), *(p for p, _ in headlines)],
-        [*weights, *np.full(len(headlines), each)],
+        [*weights, *np.full(len(headlines), share)],
     )
     for (_, places), whole in zip(headlines, found[len(pairs) :], strict=True):
         for place in places:
@@ -136,7 +136,7 @@ def hedges_g(first: Numbers, second: Numbers) -> float | None:
     freedom = len(first) + len(second) - 2
     if freedom < 2:
         return None
-    squares = sum(float(np.sum((ndarray - ndarray.mean()) ** 2)) for ndarray in (first, second))
+    squares = sum(float(np.sum((scores - scores.mean()) ** 2)) for scores in (first, second))
     if squares < 1e-12:
         return None
     log_j = math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2) - math.log(freedom / 2) / 2

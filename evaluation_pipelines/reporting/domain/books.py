@@ -398,7 +398,7 @@ class DayBooks:
         """
         sessions = self.sessions.filter(state=state)
         counted = Counter(sessions["reason"].drop_nulls())
-        found = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        found = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
         awaiting = sessions.filter(WAITS).height if WAITS in sessions.columns else 0
         return [*found, (REVIEW_DUE, awaiting)] if awaiting else found
 

@@ -322,11 +322,13 @@ def _dates(x: Callable[[datetime], float], since: datetime, until: datetime) -> 
 def _curve(curve: Curve, x: Callable[[datetime], float], y: AxisScale) -> list[str]:
     fill, shape = color(curve.number), ' stroke-dasharray="5 4"' if curve.is_dashed else ""
     body = []
-    for _, era in groupby(curve.places, key=lambda each: each.era):
+    for _, era in groupby(curve.places, key=lambda place: place.era):
         path = ((x(place.time), y(place.value)) for place in era)
         body.append(polyline(path, fill, f'stroke-width="2"{shape}'))
     if curve.band is not None:
-        low, high = ([(x(e.time), y(e.value + end)) for e in curve.places] for end in curve.band)
+        low, high = (
+            [(x(place.time), y(place.value + end)) for place in curve.places] for end in curve.band
+        )
         ends = " ".join(f"{at:.1f},{value:.1f}" for at, value in [*high, *reversed(low)])
         body.append(f'<polygon points="{ends}" fill="{fill}" fill-opacity="0.18"/>')
     if not curve.is_dashed or curve.band is not None:

@@ -202,9 +202,11 @@ def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criter
     known = {criterion.id: criterion for criterion in criteria}
     found = []
     for name, given in (score.criteria_scores or {}).items():
-        each = known.get(name)
-        named = (name, None, "") if each is None else (each.name, each.points, each.description)
-        found.append(Criterion(named[0], number(given, 0), *named[1:]))
+        criterion = known.get(name)
+        title, points, meaning = name, None, ""
+        if criterion is not None:
+            title, points, meaning = criterion.name, criterion.points, criterion.description
+        found.append(Criterion(title, number(given, 0), points, meaning))
     return tuple(found)
 
 

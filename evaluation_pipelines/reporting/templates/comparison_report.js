@@ -7,7 +7,7 @@ for (const head of document.querySelectorAll(".sortable th")) {
     const table = head.closest("table");
     const down = head.getAttribute("aria-sort") !== "descending";
     const place = head.cellIndex, body = table.tBodies[0];
-    for (const each of head.parentElement.cells) each.removeAttribute("aria-sort");
+    for (const cell of head.parentElement.cells) cell.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const value = (row) => row.cells[place].dataset.v ?? row.cells[place].textContent;
     const order = (a, b) => {
