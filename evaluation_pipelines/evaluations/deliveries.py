@@ -68,9 +68,7 @@ class Deliveries:
     def state(self, name: str, address: str) -> ReceiverState:
         """Return the state of a receiver. At another address it is new."""
         new = ReceiverState(name, sha256(address.encode()).hexdigest())
-        (known,) = [
-            receiver_state for receiver_state in self.states() if receiver_state.name == name
-        ] or [new]
+        (known,) = [state for state in self.states() if state.name == name] or [new]
         return known if known.address_hash == new.address_hash else new
 
     def states(self) -> list[ReceiverState]:

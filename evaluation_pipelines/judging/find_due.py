@@ -194,7 +194,7 @@ def find_due(
     ]
     is_regular = not plans.overrides.select_profile_or_model
     _resume_or_discard(unfinished, windows, planned, found, is_regular=is_regular)
-    found.candidates.extend(sorted(due, key=lambda each: oldest_first(each.window)))
+    found.candidates.extend(sorted(due, key=lambda candidate: oldest_first(candidate.window)))
     return found
 
 
@@ -205,12 +205,12 @@ def _read_sessions(
     windows, cards = list[Window](), [SCORECARDS.no_rows.select(CARD_VERSION)]
     for day in days:
         try:
-            of_day = stores.lake.read(SCORECARDS, [day], list(CARD_VERSION))
+            day_cards = stores.lake.read(SCORECARDS, [day], list(CARD_VERSION))
             windows += read_windows(stores, [day], as_of, rules=stores.settings.exclude_sessions)
         except LakeError as error:
             found.unreadable[day] = str(error)
         else:
-            cards.append(of_day)
+            cards.append(day_cards)
     return windows, pl.concat(cards)
 
 
@@ -226,7 +226,7 @@ def _resume_or_discard(
 
     A run with another profile or model discards none: a regular run may be able to resume them.
     """
-    for score in sorted(unfinished, key=lambda each: not each.is_request):
+    for score in sorted(unfinished, key=lambda score: not score.is_request):
         key = (score.organization_id, score.session_key)
         window, plan = windows.get(key), planned.get(key)
         why = why_not_resumable(score, window, None if plan is None else plan.setup)

@@ -191,17 +191,17 @@ class JudgeReport:
     def add(self, other: "JudgeReport") -> None:
         """Add the counts of another part of the same run, which has a budget of its own."""
         added_usd = self.added_usd + other.cost_usd
-        for own_field in fields(self):
-            ours, theirs = getattr(self, own_field.name), getattr(other, own_field.name)
+        for counter in fields(self):
+            ours, theirs = getattr(self, counter.name), getattr(other, counter.name)
             match ours:
                 case Counter() | set() | dict():
                     ours.update(theirs)
                 case list():
                     ours.extend(theirs)
                 case int() | float():
-                    setattr(self, own_field.name, ours + theirs)
+                    setattr(self, counter.name, ours + theirs)
                 case None:
-                    setattr(self, own_field.name, theirs)
+                    setattr(self, counter.name, theirs)
         self.added_usd = added_usd
 
     def add_requests(self, served: "JudgeReport", *, is_all: bool = False) -> None:

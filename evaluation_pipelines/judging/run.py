@@ -123,8 +123,8 @@ def judge_by(
                 async with lane.serving():
                     await work(runner)
             finally:
-                for judge_report in lane.reports.values():
-                    run.served.add(judge_report)
+                for served in lane.reports.values():
+                    run.served.add(served)
                 report.calls += context.requests_sent
 
     try:

@@ -184,7 +184,7 @@ def _answer(
     """Answer by the status table, and create the scoring if it says so."""
     store, endpoint = ScoreStore(stores.ledger), endpoint_of(stores.settings)
     scores = store.by_session(window.organization_id, window.session_key)
-    of_profile = [one for one in scores if one.judge_profile_id == plan.setup.profile_id]
+    of_profile = [score for score in scores if score.judge_profile_id == plan.setup.profile_id]
     existing = _newest(of_profile, window, plan)
     answer = answer_request(
         None if existing is None else existing.status,

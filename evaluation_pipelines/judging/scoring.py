@@ -268,7 +268,7 @@ class SessionScoring:
                 await self.leave()
                 return LeftOpen(LeftOpenReason.YIELDED, why)
             requests = self.conversation.open_requests()
-            calls = [self._ask(judge_request) for judge_request in requests]
+            calls = [self._ask(request) for request in requests]
             # All calls are awaited: a reply that was paid for is kept even if another call fails.
             answers = await asyncio.gather(*calls, return_exceptions=True)
             problems = [
@@ -277,8 +277,8 @@ class SessionScoring:
                 if answer is not None
             ]
             # Problems of the endpoint or the budget come first: they must not fail the session.
-            of_session = lambda each: isinstance(each[1], JudgeCallError)  # noqa: E731
-            for request, problem in sorted(problems, key=of_session):
+            problems.sort(key=lambda problem: isinstance(problem[1], JudgeCallError))
+            for request, problem in problems:
                 ended = await self.refuse(request.turn, problem)
                 if ended is not None:
                     return ended

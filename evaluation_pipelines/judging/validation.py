@@ -269,7 +269,7 @@ def _judged(
     query = sa.select(ANCHOR_SCORES).where(ANCHOR_SCORES.c.organization_id == run_id)
     with reading(ledger.engine) as connection:
         scores = [score_of(row) for row in connection.execute(query).mappings()]
-    by_name = {one.session_key: one for one in scores}
+    by_name = {score.session_key: score for score in scores}
     rows = [
         _row(session, score, report.unanswered.get(score.score_id))
         for session in sessions
@@ -339,10 +339,10 @@ def validation_report(run: ValidationRun, ended: Sequence[ValidationRun]) -> dic
         ``others``: the newest run of each other model or rubric.
     """
     newest = {
-        (validation_run.judge_model, validation_run.rubric): validation_run
-        for validation_run in ended
-        if (validation_run.set_hash, validation_run.stop_reason) == (run.set_hash, None)
-        and validation_run.started_at_us < run.started_at_us
+        (earlier.judge_model, earlier.rubric): earlier
+        for earlier in ended
+        if (earlier.set_hash, earlier.stop_reason) == (run.set_hash, None)
+        and earlier.started_at_us < run.started_at_us
     }
     last = newest.pop((run.judge_model, run.rubric), None)
     change = mean_difference(run.sessions, (last.sessions if last else run.sessions.clear()))

@@ -136,7 +136,7 @@ def _read(
     errors = [history.unread_patches] if history.unread_patches else []
     of_git = known.filter(source="git", kind="merged").group_by("reference")
     read_at = dict(of_git.agg(pl.col("read_at").min()).iter_rows())
-    for asked in sorted(found, key=lambda each: read_at.get(each, _NEVER)):
+    for asked in sorted(found, key=lambda asked: read_at.get(asked, _NEVER)):
         try:
             answers[asked] = answers_of(repository, history, found[asked], settled[asked])
         except GitError as error:  # perhaps of this commit only
@@ -236,9 +236,9 @@ def _inferred(
     asked = sessions.join(commits, on=SESSION_KEY, how="anti").filter(has_all, is_here)
     taken = set(repository.find(commits["reference"].unique().to_list()).values())
     candidates: list[tuple[dict[str, object], str, datetime]] = []
-    for (branch,), of_branch in asked.group_by("branch", maintain_order=True):
-        made = repository.authored(str(branch), min(of_branch["started_at"].to_list()) - _EARLIER)
-        for row in of_branch.iter_rows(named=True):
+    for (branch,), on_branch in asked.group_by("branch", maintain_order=True):
+        made = repository.authored(str(branch), min(on_branch["started_at"].to_list()) - _EARLIER)
+        for row in on_branch.iter_rows(named=True):
             fitting = [
                 commit
                 for commit in made

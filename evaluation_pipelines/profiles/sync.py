@@ -52,7 +52,7 @@ def read_profiles(folder: Path) -> ProfileFiles:
         *custom,
         *((path, profile) for path, profile in shipped if profile.id not in replaced),
     ]
-    profiles.sort(key=lambda each: (each[1].id, each[1].version))
+    profiles.sort(key=lambda entry: (entry[1].id, entry[1].version))
     return ProfileFiles(tuple(profiles), (*faults, *shipped_faults))
 
 
@@ -285,9 +285,7 @@ def _switched(settings: Settings, registry: Registry, profile: JudgeProfile) -> 
         for registered in registry.history(profile.id)
         if registered.origin == "shipped"
     ]
-    kept = {
-        name: getattr(judge_profile, name) for judge_profile in known[-1:] for name in _SWITCHED
-    }
+    kept = {name: getattr(profile, name) for profile in known[-1:] for name in _SWITCHED}
     return profile.model_copy(update=kept)
 
 

@@ -314,7 +314,9 @@ class AuditReview:
         with_others = shown_to_others(self._ledger, self._annotator, now - LOOKING_TIME)
         unseen = [sample for sample in self.waiting() if sample.key not in passed]
         return min(
-            unseen, key=lambda each: (each.key in skipped, each.key in with_others), default=None
+            unseen,
+            key=lambda sample: (sample.key in skipped, sample.key in with_others),
+            default=None,
         )
 
     def waiting(self) -> list[AuditSample]:

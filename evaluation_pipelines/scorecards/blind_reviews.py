@@ -114,7 +114,7 @@ def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionK
 
     The session no longer exists, or its profile no longer scores it.
     """
-    lookup = read_session_lookup(stores, {audit_sample.session_key for audit_sample in samples})
+    lookup = read_session_lookup(stores, {sample.session_key for sample in samples})
     found = set[SessionKey]()
     for sample in samples:
         name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
@@ -227,17 +227,11 @@ def _windows(days: Iterable[date]) -> list[date]:
 
 def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
     """Return older samples with stratum and probability, if these can be known."""
-    unknown = [
-        audit_sample for audit_sample in samples if audit_sample.inclusion_probability is None
-    ]
+    unknown = [sample for sample in samples if sample.inclusion_probability is None]
     names = ("profile_version", "classification_label", "model", "inclusion_probability")
     found = list[AuditSample]()
-    for day in dict.fromkeys(audit_sample.session_date for audit_sample in unknown):
-        of_date = {
-            audit_sample.key: audit_sample
-            for audit_sample in unknown
-            if audit_sample.session_date == day
-        }
+    for day in dict.fromkeys(sample.session_date for sample in unknown):
+        of_date = {sample.key: sample for sample in unknown if sample.session_date == day}
         for row in reconstructed(evaluations, _frame(of_date.values()), day).to_dicts():
             sample = of_date[row["organization_id"], row["session_key"]]
             found.append(replace(sample, **{name: row[name] for name in names}))

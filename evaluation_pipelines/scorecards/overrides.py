@@ -186,7 +186,7 @@ def import_overrides(
     if bad and not skip_bad:
         return ImportResult(0, 0, tuple(bad))
     current = _current_contents(stores, good)
-    new = [one for one in dict.fromkeys(good) if _content_of(one) not in current]
+    new = [override for override in dict.fromkeys(good) if _content_of(override) not in current]
     OverrideStore(stores.ledger).add(new, now)
     return ImportResult(len(new), len(good) - len(new), tuple(bad))
 
@@ -305,7 +305,7 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
 
 def _current_contents(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:
     """Return the contents of the newest stored overrides on the dates of new ones."""
-    stored = OverrideStore(stores.ledger).of_dates({one.session_date for one in new})
+    stored = OverrideStore(stores.ledger).of_dates({override.session_date for override in new})
     return set(newest_by_content(stored).select(_CONTENT_FIELDS).iter_rows())
 
 

@@ -252,8 +252,8 @@ def _parts(batch: Batch, inputs: ScoringInputs) -> dict[date, dict[str, pl.DataF
     for profile, sessions in inputs.by_profile():
         cards = _cards_of(profile, inputs, sessions, texts, batch)
         days = sessions["session_date"].unique().sort().to_list()
-        for day, of_day in rows_by_date(cards, days).items():
-            parts[day][f"{profile.id}-v{profile.version}"] = of_day
+        for day, day_cards in rows_by_date(cards, days).items():
+            parts[day][f"{profile.id}-v{profile.version}"] = day_cards
     if not batch.stores.lake.shard.is_whole:
         _add_old_parts(parts, inputs.cards)
     return parts
@@ -358,8 +358,8 @@ def _provisional(batch: Batch, inputs: ScoringInputs) -> pl.DataFrame:
     no_results = JUDGE_RESULTS.to_frame()
     as_ended, texts = replace(inputs, sessions=sessions), WrittenTexts(batch.stores, sessions)
     cards = [
-        score_cards(profile, of_profile, no_results, texts.search(profile, of_profile)).cards
-        for profile, of_profile in as_ended.by_profile()
+        score_cards(profile, rows, no_results, texts.search(profile, rows)).cards
+        for profile, rows in as_ended.by_profile()
     ]
     evaluated = evaluate(
         sessions.with_columns(composite="performance.composite"),

@@ -350,11 +350,11 @@ class EventStore:
         new = (announcement for announcement in announcements if announcement.event_id not in seen)
         shown: list[Announcement] = []
         counts: Counter[str] = Counter()
-        while some := list(islice(new, _EVENTS_PER_TRANSACTION)):
+        while batch := list(islice(new, _EVENTS_PER_TRANSACTION)):
             # Another run may have recorded them since the query: the second adds nothing.
-            self._events.append(_row(announcement, now) for announcement in some)
-            counts.update(announcement.kind for announcement in some)
-            shown += some[: MAX_SHOWN - len(shown)]
+            self._events.append(_row(announcement, now) for announcement in batch)
+            counts.update(announcement.kind for announcement in batch)
+            shown += batch[: MAX_SHOWN - len(shown)]
         return Announced(tuple(shown), counts)
 
     def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
@@ -417,7 +417,7 @@ def events_after(
         LedgerError: The ledger cannot be used.
     """
     store, found = EventStore(stores.ledger), list[EvaluationEvent]()
-    while len(found) < limit and (some := store.after(position, limit)):
-        found += chosen_of(stores.lake, which, some)
-        position = some[-1].position
+    while len(found) < limit and (page := store.after(position, limit)):
+        found += chosen_of(stores.lake, which, page)
+        position = page[-1].position
     return found[:limit]

@@ -108,8 +108,8 @@ def _large_events(lake: Lake, day: date) -> BuiltPartition:
     del landed, to_compare
     names.remove("organization_id")
     for first in range(0, len(names), _COLUMNS_READ_TOGETHER):
-        some = names[first : first + _COLUMNS_READ_TOGETHER]
-        columns += _taken(all_rows(some, _landed(lake, parts, some)), kept)
+        together_read = names[first : first + _COLUMNS_READ_TOGETHER]
+        columns += _taken(all_rows(together_read, _landed(lake, parts, together_read)), kept)
     events = pl.DataFrame(columns).select(AGENT_EVENTS.schema.names())
     return _events(events, rows, Counter(together.dropped))
 

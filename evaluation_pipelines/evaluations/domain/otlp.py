@@ -99,13 +99,13 @@ def spans_request(events: pl.DataFrame) -> ExportTraceServiceRequest:
     resource.resource.attributes.extend(_attributes({"service.name": SCOPE}))
     scope = resource.scope_spans.add()
     scope.scope.name = SCOPE
-    for of_session in events.partition_by(*SESSION_KEY, "position", maintain_order=True):
-        first = of_session.row(0, named=True)
+    for session in events.partition_by(*SESSION_KEY, "position", maintain_order=True):
+        first = session.row(0, named=True)
         named: dict[str, Any] = {
             "openinference.span.kind": "EVALUATOR",
             "session.id": first["session_id"],
         }
-        for number, row in enumerate(of_session.iter_rows(named=True)):
+        for number, row in enumerate(session.iter_rows(named=True)):
             row["evaluator_type"] = (row["evaluator_type"] or "code").upper()
             for field, column in _ANNOTATION.items():
                 named[f"session.evaluations.{number}.evaluation.{field}"] = row[column]

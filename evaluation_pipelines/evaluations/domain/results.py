@@ -130,9 +130,9 @@ def _override(scored: pl.DataFrame) -> pl.DataFrame:
 
 def _card_criteria(scored: pl.DataFrame) -> pl.DataFrame:
     by_judge = pl.when(pl.col("automatic_judge_model").is_not_null()).then(pl.lit("llm"))
-    each = scored.filter(pl.col("criteria_scores").list.len() > 0).explode("criteria_scores")
+    criteria = scored.filter(pl.col("criteria_scores").list.len() > 0).explode("criteria_scores")
     return (
-        each.unnest("criteria_scores")
+        criteria.unnest("criteria_scores")
         .drop_nulls("value")
         .with_columns(
             name=pl.format("scorecard.{}", "key"),
@@ -196,8 +196,8 @@ def _points(
 
 
 def _tags(judged: pl.DataFrame) -> pl.DataFrame:
-    each = judged.filter(pl.col("failure_tags").list.len() > 0).explode("failure_tags")
-    return _by_judge(each.unique([*SESSION_KEY, "failure_tags"])).with_columns(
+    tags = judged.filter(pl.col("failure_tags").list.len() > 0).explode("failure_tags")
+    return _by_judge(tags.unique([*SESSION_KEY, "failure_tags"])).with_columns(
         name=pl.format("failure_tag.{}", "failure_tags"),
         value=pl.lit(None, pl.Float64),
         lowest=pl.lit(None, pl.Float64),

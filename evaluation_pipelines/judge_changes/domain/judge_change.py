@@ -355,8 +355,8 @@ def sum_of_means(*parts: Part) -> Mean:
     """
     # Who is unknown in one part is not who is unknown in another.
     codes = [
-        np.where(one_part.people == UNKNOWN_PERSON, UNKNOWN_PERSON - at, one_part.people)
-        for at, one_part in enumerate(parts)
+        np.where(part.people == UNKNOWN_PERSON, UNKNOWN_PERSON - at, part.people)
+        for at, part in enumerate(parts)
     ]
     units = np.unique(np.concatenate(codes))
     shares, means, variances = np.zeros((3, len(parts), len(units)))
@@ -365,9 +365,9 @@ def sum_of_means(*parts: Part) -> Mean:
         there = np.isin(units, own)
         *cells, common[at] = _cells(part, own)
         shares[at, there], means[at, there], variances[at, there] = cells
-    signs = np.array([one_part.sign for one_part in parts])
+    signs = np.array([part.sign for part in parts])
     value = float(signs @ np.sum(shares * means, axis=1))
-    people = min(int(np.sum(np.unique(one_part.people) != UNKNOWN_PERSON)) for one_part in parts)
+    people = min(int(np.sum(np.unique(part.people) != UNKNOWN_PERSON)) for part in parts)
     if np.any(np.count_nonzero(shares, axis=1) < 2):
         return Mean(value, None, 0.0, people)
     # working[k, l, u]: covariance of the means of unit u in two parts.

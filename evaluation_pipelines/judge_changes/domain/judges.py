@@ -122,7 +122,7 @@ def find_changes(first: pl.DataFrame, current: Mapping[str, Judge]) -> list[Chan
         current: Judge that would score the next session, by profile; profiles may be missing.
     """
     changes: list[Change] = []
-    for profile_id, spells in groupby(_spells(first), key=lambda each: each[0].profile_id):
+    for profile_id, spells in groupby(_spells(first), key=lambda spell: spell[0].profile_id):
         known: list[tuple[Judge, date | None]] = [*spells]
         newest = known[-1][0]
         if current.get(profile_id, newest) != newest:
@@ -132,7 +132,7 @@ def find_changes(first: pl.DataFrame, current: Mapping[str, Judge]) -> list[Chan
             Change(former, new, begun, until)
             for ((former, _), (new, begun)), until in zip(pairwise(known), ends, strict=False)
         ]
-    return sorted(changes, key=lambda each: each.changed_on or date.max, reverse=True)
+    return sorted(changes, key=lambda change: change.changed_on or date.max, reverse=True)
 
 
 def sessions_of(first: pl.DataFrame, judge: Judge, since: date, until: date) -> pl.DataFrame:
@@ -154,7 +154,7 @@ def _spells(first: pl.DataFrame) -> Iterator[tuple[Judge, date]]:
     )
     rows: Iterable[tuple[object, ...]] = by_date.select(*JUDGE, "session_date").iter_rows()
     judged = [(Judge(*row[:-1]), row[-1]) for row in rows]  # type: ignore[arg-type]
-    for judge, dates in groupby(judged, key=lambda each: each[0]):
+    for judge, dates in groupby(judged, key=lambda spell: spell[0]):
         yield judge, next(dates)[1]  # type: ignore[misc]
 
 

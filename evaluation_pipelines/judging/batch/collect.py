@@ -107,13 +107,13 @@ class BatchProblems:
         for suspect in self._failed:
             blame.add(suspect)
         is_down = any(self._is_general(error) for error in errors)
-        faulty = sum(failed_suspect.symptom == "faulty" for failed_suspect in self._failed)
+        faulty = sum(suspect.symptom == "faulty" for suspect in self._failed)
         if not is_down and self.answered >= max(faulty, 1):
             blame.note_reply(None)
         failed, due = blame.settle(is_endpoint_down=is_down)
         guilty = [*blame.take_guilty(), *failed]
-        return [self._failed[suspect_id] for suspect_id in guilty], [
-            self._failed[suspect_id] for suspect_id in due
+        return [self._failed[request_id] for request_id in guilty], [
+            self._failed[request_id] for request_id in due
         ]
 
     def _is_general(self, error: JudgeCallError) -> bool:
@@ -431,11 +431,11 @@ class Collection:
         held_usd = found.call.worst_case_usd
         is_too_dear = cost is not None and held_usd is not None and cost > held_usd
         if usage is not None and (is_too_dear or not exchange.is_possible(usage)):
-            of_batch = self._sizes.get(batch.batch_id)
-            if of_batch is None:
-                of_batch = await in_thread(self._read_sizes, batch.input_file_id)
-                self._sizes = {batch.batch_id: of_batch}
-            if (sizes := of_batch.get(result.custom_id)) is None:
+            batch_sizes = self._sizes.get(batch.batch_id)
+            if batch_sizes is None:
+                batch_sizes = await in_thread(self._read_sizes, batch.input_file_id)
+                self._sizes = {batch.batch_id: batch_sizes}
+            if (sizes := batch_sizes.get(result.custom_id)) is None:
                 completion = replace(completion, usage=None)
             else:
                 exchange = exchange_of(*sizes, completion.reply, most)
@@ -490,7 +490,7 @@ class Collection:
         all its money counts as that of one request: its other requests are not known.
         """
         begun_us = batch.submitting_at_us or batch.created_at_us
-        before = [logged_turn for logged_turn in score.turn_log if logged_turn.at_us <= begun_us]
+        before = [turn for turn in score.turn_log if turn.at_us <= begun_us]
         conversation, is_current = self._conversation(score, before)
         if not is_current:
             return 1

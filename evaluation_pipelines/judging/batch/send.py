@@ -239,7 +239,7 @@ def room_for(batches: Sequence[JudgeBatch]) -> int | None:
     refused = [batch for batch in batches if _was_too_large(batch)]
     limits = [max(_requests_out_at(batch, batches) // 2, 1) for batch in refused]
     ended = [batch for batch in batches if batch.provider_batch_id and batch.ended_at_us]
-    last = max(ended, key=lambda each: each.ended_at_us or 0, default=None)
+    last = max(ended, key=lambda batch: batch.ended_at_us or 0, default=None)
     if last is not None and last.error_message and last not in refused:
         limits.append(MAX_FAILURES)
     return min(limits) - out if limits else None

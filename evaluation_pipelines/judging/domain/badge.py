@@ -104,10 +104,12 @@ def badges_of(
         scorings: Their scorings, oldest first; those of other windows are ignored.
         contents: ``content_hash`` of each window.
     """
-    of_window: dict[tuple[str, str], list[Score]] = defaultdict(list)
+    scores_by_window: dict[tuple[str, str], list[Score]] = defaultdict(list)
     for scoring in scorings:
-        of_window[scoring.organization_id, scoring.session_key].append(scoring)
-    shown = {key: shown_scoring(of_window[key], content) for key, content in contents.items()}
+        scores_by_window[scoring.organization_id, scoring.session_key].append(scoring)
+    shown = {
+        key: shown_scoring(scores_by_window[key], content) for key, content in contents.items()
+    }
     return {key: Badge() if found is None else badge(found) for key, found in shown.items()}
 
 

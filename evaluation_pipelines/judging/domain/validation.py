@@ -443,7 +443,7 @@ def _ranks(name: str, rated: pl.DataFrame) -> _Row:
     is_worse = (severity[:, None] > severity[None, :]).astype(np.float64)
     order = np.sign(total[None, :] - total[:, None]) * is_worse
     groups = _groups(rated)
-    right, pairs = (groups @ ndarray @ groups.T for ndarray in (order, is_worse))
+    right, pairs = (groups @ matrix @ groups.T for matrix in (order, is_worse))
 
     def counts(times: Numbers) -> tuple[Numbers, Numbers]:
         """Return pairs in the right order and all pairs if tasks count several times."""

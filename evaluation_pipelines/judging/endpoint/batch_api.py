@@ -284,9 +284,9 @@ class BatchApi:
         with self._errors():
             name = _file_name(batch_id)
             found = [
-                file_object.id
-                for file_object in islice(self._client.files.list(purpose="batch"), _MAX_LISTED)
-                if file_object.filename == name
+                file.id
+                for file in islice(self._client.files.list(purpose="batch"), _MAX_LISTED)
+                if file.filename == name
             ]
         for file_id in found:
             self.delete(file_id)

@@ -258,9 +258,9 @@ class ScoreQueries:
         if score_ids is None:
             return newest(limit, _IS_OF_SCORING)
         found = [
-            service_event
+            event
             for chunk in chunks(score_ids)
-            for service_event in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
+            for event in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
         ]
         return sorted(found, key=lambda event: event.event_id)[-limit:]
 

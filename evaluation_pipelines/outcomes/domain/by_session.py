@@ -46,11 +46,11 @@ def by_session(outcomes: pl.DataFrame) -> pl.DataFrame:
     def counted(kind: str) -> pl.Expr:
         """Return the kind, with numbers if it happened to some of several commits."""
         commits = pl.col("reference").filter
-        some = commits(pl.col("kind") == kind, value == 1).n_unique()
+        found = commits(pl.col("kind") == kind, value == 1).n_unique()
         every = commits(pl.col("kind") == kind, value.is_not_null()).n_unique()
-        in_part = pl.format("{} of {} " + kind, some, every)
-        word = pl.when(some < every).then(in_part).otherwise(pl.lit(kind))
-        return pl.when(some > 0).then(word)
+        in_part = pl.format("{} of {} " + kind, found, every)
+        word = pl.when(found < every).then(in_part).otherwise(pl.lit(kind))
+        return pl.when(found > 0).then(word)
 
     survival = of("survival_7d", value * lines).sum()
     survived_of = of("survival_7d", lines * value.is_not_null()).sum()

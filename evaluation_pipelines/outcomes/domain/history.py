@@ -92,7 +92,9 @@ class History:
             for commit in self.patches.get(patch_id, ())
             if self.commits[commit].committed_at >= since
         ]
-        return min(found, key=lambda each: (self.commits[each].committed_at, each), default=None)
+        return min(
+            found, key=lambda commit: (self.commits[commit].committed_at, commit), default=None
+        )
 
     def reverting(self, commit_id: str, inverse: str | None = None) -> Commit | None:
         """Return the commit of the branch that reverts another one and is not reverted itself.
@@ -109,7 +111,7 @@ class History:
         lasting = self._lasting(commit_id, opposites, self._reverted)
         return min(
             (found for found in lasting if found.committed_at >= last),
-            key=lambda each: (each.committed_at, each.commit_id),
+            key=lambda commit: (commit.committed_at, commit.commit_id),
             default=None,
         )
 

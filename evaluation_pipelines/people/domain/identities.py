@@ -210,7 +210,7 @@ def sessions_by_team(sessions: pl.DataFrame) -> pl.DataFrame:
 def pseudonymous(identities: Identities, pseudonyms: Pseudonyms) -> Identities:
     """Return the identities with pseudonyms in place of ids and names; teams and dates stay."""
     people = (_person(person, pseudonyms) for person in identities.people)
-    return Identities(people=tuple(sorted(people, key=lambda each: each.person_id)))
+    return Identities(people=tuple(sorted(people, key=lambda person: person.person_id)))
 
 
 def _person(person: Person, pseudonyms: Pseudonyms) -> Person:

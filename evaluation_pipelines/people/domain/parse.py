@@ -69,7 +69,7 @@ def parse_identities(text: str, source: str) -> Identities:
     if root is None:
         return Identities()
     parser = _Parser()
-    people = sorted(parser.people(root), key=lambda each: each.person_id)
+    people = sorted(parser.people(root), key=lambda person: person.person_id)
     if not parser.faults:
         parser.faults += _conflicts(parser.located)
     if parser.faults:
@@ -120,13 +120,13 @@ class _Parser:
         if node is None:
             return
         is_text = name == "team" and isinstance(node, yaml.ScalarNode)
-        for entry_node in [node] if is_text else _sequence(node, name):
+        for item in [node] if is_text else _sequence(node, name):
             try:
-                entry = read(entry_node)
+                entry = read(item)
             except _FaultError as error:
                 self.faults.append(str(error))
                 continue
-            self.located.append(_Located(entry, _line(entry_node), person_id))
+            self.located.append(_Located(entry, _line(item), person_id))
             yield entry
 
 

@@ -267,7 +267,9 @@ def share_points(weights: Mapping[str, float]) -> dict[str, int]:
     total = sum(weights.values())
     shares = {name: weight / total * 100 for name, weight in weights.items()}
     points = {name: int(share) for name, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda each: points[each] - shares[each])
+    by_remainder = sorted(
+        shares, key=lambda criterion_id: points[criterion_id] - shares[criterion_id]
+    )
     for criterion_id in by_remainder[: 100 - sum(points.values())]:
         points[criterion_id] += 1
     for criterion_id in [zero for zero, number in points.items() if number == 0]:

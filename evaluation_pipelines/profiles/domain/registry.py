@@ -58,7 +58,7 @@ class Registry:
     @classmethod
     def of(cls, versions: Iterable[Registered]) -> "Registry":
         """Return a registry of ``versions``."""
-        return cls(tuple(sorted(versions, key=lambda each: each.key)))
+        return cls(tuple(sorted(versions, key=lambda version: version.key)))
 
     def with_version(self, registered: Registered) -> "Registry":
         """Return the registry with ``registered``, replacing the version with the same key."""
@@ -224,7 +224,7 @@ def ranked(known: Sequence[Registered], label: str) -> list[JudgeProfile]:
         for registered in known
         if registered.profile.enabled and applies(registered.profile, label)
     ]
-    applicable.sort(key=lambda each: _place(each, label))
+    applicable.sort(key=lambda entry: _place(entry, label))
     return [registered.profile for registered in applicable]
 
 

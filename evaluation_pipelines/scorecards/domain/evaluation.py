@@ -441,10 +441,10 @@ def worst_criteria(cards: pl.DataFrame) -> pl.DataFrame:
         cards: CARD_COLUMNS of SCORECARDS.
     """
     scores = cards.select("card_id", "scale_min", "scale_max", "criteria_scores")
-    each = scores.explode("criteria_scores").unnest("criteria_scores")
+    criteria = scores.explode("criteria_scores").unnest("criteria_scores")
     span = pl.col("scale_max") - pl.col("scale_min")
     lowest = (
-        each.filter(pl.col("value").is_not_null(), span > 0)
+        criteria.filter(pl.col("value").is_not_null(), span > 0)
         .with_columns(worst_100=100 * (pl.col("value") - pl.col("scale_min")) / span)
         .sort("card_id", "worst_100", "key")
         .unique("card_id", keep="first")

@@ -83,8 +83,8 @@ def masque_wearings(dons_and_doffs: pl.DataFrame) -> pl.DataFrame:
     rows = dons_and_doffs.with_columns(pl.col("event_time").to_physical()).iter_rows()
     found = [
         (session_no, number, *_row(wearing))
-        for session_no, of_session in groupby(rows, itemgetter(0))
-        for number, wearing in enumerate(_wearings(_matched(of_session)), 1)
+        for session_no, events in groupby(rows, itemgetter(0))
+        for number, wearing in enumerate(_wearings(_matched(events)), 1)
     ]
     return pl.DataFrame(found, schema=WEARINGS, orient="row")
 

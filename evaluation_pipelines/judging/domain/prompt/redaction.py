@@ -370,7 +370,7 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
             yield from ((rule, found) for found in rule.pattern.finditer(text))
     for rule in (
         *rules["words"],
-        *(personal_rule for personal_rule in rules["personal"] if personal_rule.kind in personal),
+        *(rule for rule in rules["personal"] if rule.kind in personal),
     ):
         yield from ((rule, found) for found in rule.pattern.finditer(text))
     if numbers := [number for number in rules["numbers"] if number.kind in personal]:
