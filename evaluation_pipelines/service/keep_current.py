@@ -129,8 +129,8 @@ class CurrentData:
             return False
         results = job.run(dates)
         failed = [result for result in results if isinstance(result, DateFailed)]
-        for date_failed in failed:
-            LOG.warning("not built: %s", date_failed)
+        for failure in failed:
+            LOG.warning("not built: %s", failure)
         if any(failure.parked for failure in failed):
             check_items(self.stores, self.clock(), LOG)
         tried = {result.session_date for result in results}

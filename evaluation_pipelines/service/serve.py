@@ -340,13 +340,13 @@ def serve(
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
     ports = [port] if otlp_port is None else [port, otlp_port]
-    sockets = [_listen(host, each_port) for each_port in ports]
+    sockets = [_listen(host, number) for number in ports]
     named = f"[{host}]" if ":" in host else host
     if grpc_port is not None:
         _listen(host, grpc_port).close()  # for the error: that of the library has no advice
         ports.append(grpc_port)
-    for one_port in ports:
-        when_listening(f"http://{named}:{one_port}")
+    for number in ports:
+        when_listening(f"http://{named}:{number}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     log_rubric_faults(stores.settings)
     for fault in read_own_prices(stores.settings.prices_path).faults:
@@ -376,8 +376,8 @@ def serve(
     try:
         _Server(config, app.state.live).run(sockets)
     finally:
-        for opened in sockets:
-            opened.close()
+        for listener in sockets:
+            listener.close()
 
 
 class _Server(uvicorn.Server):

@@ -100,7 +100,7 @@ def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
         (source or "(unknown)", name or "(no name)", number)
         for (source, name), number in names.items()
     ]
-    return sorted(found, key=lambda each: (-each[2], each))[:MOST_NAMES]
+    return sorted(found, key=lambda row: (-row[2], row))[:MOST_NAMES]
 
 
 def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:

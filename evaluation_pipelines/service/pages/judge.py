@@ -102,7 +102,7 @@ def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
         so_far = f"the most so far is {most}" if most else "none so far"
         needed = f"A profile needs {MIN_PAIRS} blind reviews, {so_far}."
         return "Not measured yet", f"{needed} {_waiting(waiting)}"
-    worst = max(known, key=lambda each: each.mae.value or 0.0)
+    worst = max(known, key=lambda agreement: agreement.mae.value or 0.0)
     name = f"{worst.profile_id} v{worst.profile_version}"
     furthest = "" if len(known) == 1 else f", the furthest of {len(known)} profiles"
     return (
@@ -200,10 +200,10 @@ def who_scored(rows: pl.DataFrame) -> str:
     scored = rows.filter(IS_SCORED)
     shown = scored.filter(~pl.col(WAITS))
     parts = [
-        f"{name} {whole(of_source.height)}{_detail(source, of_source)}"
+        f"{name} {whole(sessions.height)}{_detail(source, sessions)}"
         for source, name in _SOURCES.items()
-        for of_source in [shown.filter(effective_source=source)]
-        if of_source.height
+        for sessions in [shown.filter(effective_source=source)]
+        if sessions.height
     ]
     if hidden := scored.height - shown.height:
         parts.append(f"awaiting review {whole(hidden)}")

@@ -315,13 +315,13 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
 
     return [
         scoring_of(
-            one_score,
+            score,
             view.session["content_hash"],
             prompt_hash,
-            criteria_of(one_score),
+            criteria_of(score),
             texts=visit.sees_texts,
         )
-        for one_score in scores
+        for score in scores
     ]
 
 

@@ -131,12 +131,12 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
             elif line.text.strip():
                 reader.read(line.text, line.offset)
         reader.finish(is_final=True)
-    reader = max(readers, key=lambda each: len(each.records))
+    reader = max(readers, key=lambda reader: len(reader.records))
     if not reader.records:
         message = "This is no transcript of a session of a supported agent."
         raise ServiceError(400, "not_a_transcript", message)
     taken = reader.take(len(body) + 1)
-    defects = [defect_line("received", unreadable_line) for unreadable_line in taken.unreadable]
+    defects = [defect_line("received", line) for line in taken.unreadable]
     lines = (*defects, *otlp_lines(reader.program, taken.records))
     return Checked(b"".join(lines), len(taken.records) + len(defects), len(defects))
 

@@ -97,9 +97,10 @@ Errors have the form <code>{"error": {"code", "message", "help"}}</code>.</p>
 {% for route in routes %}<section><h2><code>{{ route.name }}</code></h2>
 <p>{% for part in route.text.split("``") %}{% if loop.index0 is odd %}<code>{{ part }}</code>
 {%- else %}{{ part }}{% endif %}{% endfor %}</p>
-{% if route.parameters %}<dl>{% for each in route.parameters %}
-<dt><code>{{ each.name }}</code> in {{ each.in }}{{ ", required" if each.required else "" }}</dt>
-{% if each.description %}<dd>{{ each.description }}</dd>{% endif %}{% endfor %}</dl>
+{% if route.parameters %}<dl>{% for parameter in route.parameters %}
+<dt><code>{{ parameter.name }}</code> in {{ parameter.in }}{{
+  ", required" if parameter.required else "" }}</dt>
+{% if parameter.description %}<dd>{{ parameter.description }}</dd>{% endif %}{% endfor %}</dl>
 {% endif %}<p class="small muted">
 {% for status, meaning in route.statuses %}{{ status }}: {{ meaning }}. {% endfor %}</p>
 </section>

@@ -130,8 +130,8 @@ class _Source:
 
 
 _SOURCES: Mapping[str, _Source] = {
-    one_source.table.name: one_source
-    for one_source in (
+    source.table.name: source
+    for source in (
         _Source(SESSIONS, _sessions),
         _Source(AGENTS, _agents),
         _Source(SCORECARDS, _scorecards, CARD_TEXTS),

@@ -156,10 +156,10 @@ def worst_on_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | N
     day = rows.filter(pl.col("session_date") < today)["session_date"].max()
     if not isinstance(day, date):
         return None
-    of_day = rows.filter(pl.col("session_date") == day)
+    day_rows = rows.filter(pl.col("session_date") == day)
     has_failed, is_low = pl.col("status") == _FAILED_STATUS, pl.col("effective_100") < YELLOW_FROM
     is_shown = ~pl.col(WAITS)
-    worst_first = of_day.sort("effective_100", nulls_last=True, maintain_order=True)
+    worst_first = day_rows.sort("effective_100", nulls_last=True, maintain_order=True)
     failed = worst_first.filter(has_failed)
     low = worst_first.filter(~has_failed, is_low, is_shown)
     failures = failed.head(number - min(low.height, number * 2 // 5))
@@ -169,8 +169,8 @@ def worst_on_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | N
         [_worst(row) for row in failures.iter_rows(named=True)],
         [_worst(row) for row in low.head(number - failures.height).iter_rows(named=True)],
         failed.height,
-        of_day.filter(is_low, is_shown).height,
-        of_day.filter(pl.col(WAITS)).height,
+        day_rows.filter(is_low, is_shown).height,
+        day_rows.filter(pl.col(WAITS)).height,
     )
 
 

@@ -1,9 +1,9 @@
-for (const each of document.querySelectorAll("[data-submits]")) {
-  each.addEventListener("change", () => each.form.requestSubmit());
+for (const field of document.querySelectorAll("[data-submits]")) {
+  field.addEventListener("change", () => field.form.requestSubmit());
 }
 const isChanged = (field) => {
   if (field.matches("select")) {
-    const given = [...field.options].find((each) => each.defaultSelected) ?? field.options[0];
+    const given = [...field.options].find((option) => option.defaultSelected) ?? field.options[0];
     return field.selectedOptions[0] !== given;
   }
   return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
@@ -11,7 +11,7 @@ const isChanged = (field) => {
 // To load a page again discards what is being typed or chosen on it: then a link does it.
 const isBeingFilledIn = () =>
   [...document.querySelectorAll("input, select, textarea")].some(
-    (each) => each === document.activeElement || isChanged(each),
+    (field) => field === document.activeElement || isChanged(field),
   );
 const linkTo = (url, text) => Object.assign(document.createElement("a"), { href: url, textContent: text });
 const here = () => location.pathname + location.search; // a link with a fragment would load nothing

@@ -3,7 +3,7 @@ const content = document.querySelector("main");
 let isSending = false;
 
 const showKeys = () => {
-  for (const each of content.querySelectorAll("[data-needs-script]")) each.hidden = false;
+  for (const element of content.querySelectorAll("[data-needs-script]")) element.hidden = false;
 };
 
 const show = (text, url) => {
@@ -42,7 +42,7 @@ content.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   if (event.key === "Escape") content.querySelector("[data-keys]")?.focus();
   if (!("keys" in event.target.dataset)) return;
-  const meant = [...content.querySelectorAll("[data-key]")].find((each) => each.dataset.key === event.key);
+  const meant = [...content.querySelectorAll("[data-key]")].find((button) => button.dataset.key === event.key);
   if (!meant) return;
   event.preventDefault();
   if (meant.matches("button")) meant.click();
