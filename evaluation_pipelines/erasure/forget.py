@@ -318,7 +318,9 @@ class Forget:
         context.done("ledger files")
         erasures = Erasures(self.stores.ledger)
         erasures.complete(self.clock())
-        (erasure,) = (e for e in erasures.all() if e.erasure_id == context.erasure_id)
+        (erasure,) = (
+            erasure for erasure in erasures.all() if erasure.erasure_id == context.erasure_id
+        )
         return Forgot(erasure, selection, landing, is_clean)
 
     def _begun(self, selection: Selection, hold: Hold) -> ErasureContext:
@@ -356,7 +358,7 @@ def hashes_of(
         for organization, session in selection.sessions.iter_rows()
         for hashed in forgotten.session_hashes(organization, session)
     }
-    hashes |= {forgotten.id_hash(one_id): now for one_id in selection.ids}
+    hashes |= {forgotten.id_hash(identifier): now for identifier in selection.ids}
     if selection.subject.kind == "organization":
         hashes[forgotten.hash_of("organization", selection.subject.value)] = now
     return hashes

@@ -99,7 +99,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
-    said = [landing_file for kind in _SAID for landing_file in landing.list_said(kind)[0]]
+    said = [file for kind in _SAID for file in landing.list_said(kind)[0]]
     traces, not_asked = list[LandingTrace](), None if rewrite else _NOT_ASKED
     for file in (*files, *said):
         trace, is_pruned = _look(context, file)
@@ -125,7 +125,9 @@ def _look(context: ErasureContext, file: LandingFile) -> tuple[LandingTrace, boo
     name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
-            found = [e for e in _pieces(context, file, handle) if e.is_pruned or e.flaw]
+            found = [
+                piece for piece in _pieces(context, file, handle) if piece.is_pruned or piece.flaw
+            ]
     except FileReplacedError as error:
         return LandingTrace(name, (), f"{error}: run this again"), False
     except FileNotFoundError:  # deleted, or rotated away, meanwhile
@@ -262,7 +264,7 @@ def _add_entry(
 ) -> None:
     """Add the new file to the ledger, read as far as the old one."""
     files, head, (device, inode) = SourceFiles(context.stores.ledger), read_head(new), identity
-    number = sum(with_inode.device == device for with_inode in files.with_inodes({inode}))
+    number = sum(source.device == device for source in files.with_inodes({inode}))
     entry = replace(
         source,
         file_id=f"{device:x}-{inode:x}-{number}",

@@ -177,7 +177,9 @@ def _change(
 def _without(definition: str, forgotten: Forgotten) -> dict[str, str] | None:
     """Return a version of the identities without forgotten people; None if it has none."""
     people = Identities.model_validate_json(definition).people
-    kept = Identities(people=tuple(e for e in people if not forgotten.has_id(e.person_id)))
+    kept = Identities(
+        people=tuple(person for person in people if not forgotten.has_id(person.person_id))
+    )
     if len(kept.people) == len(people):
         return None
     return {"definition": kept.model_dump_json(), "content_hash": kept.content_hash}

@@ -63,8 +63,8 @@ def _is_erased(
     stores = context.stores
     with ExitStack() as locks:
         hold = context.hold if day is None else lock_date(stores, day, locks)
-        of_day = _of_sessions(context, Manifest(stores.ledger).of_date(day))
-        found = [part for part in of_day if has_traces(part)]
+        parts = _of_sessions(context, Manifest(stores.ledger).of_date(day))
+        found = [part for part in parts if has_traces(part)]
         left = ((part, _without_traces(context, part)) for part in found)
 
         def count(connection: sa.Connection, changes: Sequence[Change]) -> None:

@@ -61,7 +61,7 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
     for kind in loading.kinds():
         files, _ = stores.landing.list_said(kind.folder)
-        known = takewhile(lambda each: loading.knows(each, rows.get(each.path)), files)
+        known = takewhile(lambda file: loading.knows(file, rows.get(file.path)), files)
         for file in files[len(list(known)) :]:
             rows[file.path] = loading.load(kind, file)
     frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
@@ -159,8 +159,8 @@ class _Loading:
         with self._stores.landing.open(file) as handle:
             lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
             kept_lines = self._without_forgotten(lines, tally)
-            for some in _batched(_read_rows(kind, kept_lines, tally), _ROWS_AT_A_TIME):
-                frame = pl.DataFrame(some, schema=table.schema).with_columns(row_key(table))
+            for rows in _batched(_read_rows(kind, kept_lines, tally), _ROWS_AT_A_TIME):
+                frame = pl.DataFrame(rows, schema=table.schema).with_columns(row_key(table))
                 last = frame.unique("key", keep="last", maintain_order=True).drop("key")
                 tally.repeated += frame.height - last.height
                 kept = last.filter(~is_retracted(table, retracted))
@@ -209,7 +209,7 @@ class _Tally:
 
     def columns(self) -> dict[str, Any]:
         """Return the counts as columns of EXTERNAL_SIGNALS."""
-        values = {own_field.name: getattr(self, own_field.name) for own_field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["taken_back"]
         return values
 
@@ -253,8 +253,8 @@ def _numbered(lines: Iterable[RawLine]) -> Iterator[tuple[int, RawLine]]:
 
 
 def _batched(rows: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    while some := list(islice(rows, size)):
-        yield some
+    while batch := list(islice(rows, size)):
+        yield batch
 
 
 def _is_same(file: LandingFile, loaded: Mapping[str, Any] | None) -> bool:

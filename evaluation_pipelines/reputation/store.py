@@ -229,8 +229,8 @@ def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield as many ids at a time as a parameter can hold."""
     start, size = 0, 0
-    for end, one_id in enumerate(ids):
-        cost = len(one_id.encode()) + 3 * sum(not letter.isalnum() for letter in one_id) + 3
+    for end, identifier in enumerate(ids):
+        cost = len(identifier.encode()) + 3 * sum(not letter.isalnum() for letter in identifier) + 3
         if size + cost > _PARAMETER_BYTES:
             yield ids[start:end]
             start, size = end, 0

@@ -137,7 +137,7 @@ class Landing:
         passed_over: list[SkippedFile] = []
         # Names that are read come first: of several names of a file the first is kept.
         for relative, entry in sorted(
-            self._walk(passed_over), key=lambda each: (not is_read(each[0]), each[0])
+            self._walk(passed_over), key=lambda entry: (not is_read(entry[0]), entry[0])
         ):
             if is_read(relative) or (known and _identity(entry) in known):
                 self._add(entry, relative, files, passed_over)
@@ -232,9 +232,7 @@ class Landing:
             above, folder = folders.pop()
             try:
                 with os.scandir(folder) as found:
-                    entries = [
-                        dir_entry for dir_entry in found if not dir_entry.name.startswith(".")
-                    ]
+                    entries = [entry for entry in found if not entry.name.startswith(".")]
             except OSError as error:
                 is_missing = isinstance(error, FileNotFoundError) and not above
                 reason = _NO_FOLDER if is_missing else f"cannot be listed: {error}"

@@ -233,7 +233,7 @@ def _files(
     refused: Callable[[str], LockTimeoutError],
 ) -> Iterator[Callable[[sa.Connection], bool]]:
     """Lock a file for each name; yield whether these files are still there."""
-    paths = [_path(ledger, held_name) for held_name in names]
+    paths = [_path(ledger, name) for name in names]
     folder = paths[0].parent
     _refuse_network(folder.parent)
     refuse_link(folder)
@@ -328,7 +328,7 @@ def _advisory_locks(
     """
     with lone_connection(ledger.engine) as (run, backend):
         (place,) = run(_PLACE)
-        keys = [_key(held_name, place) for held_name in (hold_id, *names)]
+        keys = [_key(name, place) for name in (hold_id, *names)]
         for name, key in zip((hold_id, *names), keys, strict=True):
             while True:
                 is_locked, asked = run("SELECT pg_try_advisory_lock(%s), pg_backend_pid()", key)

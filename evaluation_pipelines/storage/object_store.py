@@ -164,11 +164,9 @@ class ObjectStore:
         folder = prefix.rstrip("/") or None
         found = self._tried(
             prefix,
-            lambda: [
-                object_meta for some in obstore.list(self._client, folder) for object_meta in some
-            ],
+            lambda: [meta for page in obstore.list(self._client, folder) for meta in page],
         )
-        for meta in sorted(found, key=lambda each: each["path"]):
+        for meta in sorted(found, key=lambda meta: meta["path"]):
             yield StoredFile(meta["path"], meta["last_modified"].timestamp())
 
     def list_objects(self, folder: str | None = None) -> Sequence["obstore.ObjectMeta"]:
@@ -179,9 +177,9 @@ class ObjectStore:
         """
         found = self._tried(
             folder or "",
-            lambda: [meta for some in obstore.list(self._client, folder) for meta in some],
+            lambda: [meta for page in obstore.list(self._client, folder) for meta in page],
         )
-        return sorted(found, key=lambda each: each["path"])
+        return sorted(found, key=lambda meta: meta["path"])
 
     def get_unchanged(self, path: str, e_tag: str | None, start: int, end: int) -> bytes:
         """Return the bytes ``start`` to ``end`` of an object that others may have replaced.

@@ -78,7 +78,7 @@ class Steps:
         return {name: steps[name] for name in names[: names.index(self.last) + 1]}
 
 
-_TABLES = {known_table.name: known_table for known_table in TABLES}
+_TABLES = {table.name: table for table in TABLES}
 _ROW_NUMBER = "row_no"
 _MOST_ROWS_OF_A_FILE = 2**40
 _ROW_GROUP = 122_880

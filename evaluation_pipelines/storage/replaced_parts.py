@@ -39,7 +39,7 @@ from evaluation_pipelines.storage.stores import Stores
 
 _PART, _ORIGIN = PARTS.c, PART_ORIGINS.c
 
-TABLES_BY_NAME = {known_table.name: known_table for known_table in TABLES}
+TABLES_BY_NAME = {table.name: table for table in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,7 @@ def _insert(connection: sa.Connection, change: Change, now: datetime) -> None:
     insert = sa.insert(PARTS).values(**asdict(change.new), created_at=now)
     part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
     # Where nothing is left of some bytes, the old part keeps them until it is deleted.
-    for origin, rows in (
-        (part_origin, rows) for part_origin, rows in change.origins.items() if rows
-    ):
+    for origin, rows in ((origin, rows) for origin, rows in change.origins.items() if rows):
         is_origin = (
             _ORIGIN.part_id == change.old.part_id,
             _ORIGIN.file_id == origin.file_id,

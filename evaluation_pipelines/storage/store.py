@@ -285,9 +285,7 @@ class LocalStore:
     def _make_folder(self, folder: Path, *, shared: bool) -> None:
         """Create a folder and those above it in the store; each survives a power cut."""
         self.refuse_links(folder)
-        missing = [
-            folder_above for folder_above in (folder, *folder.parents) if not folder_above.exists()
-        ]
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         for path in reversed(missing):
             path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
             _sync(path.parent)

@@ -135,15 +135,17 @@ class Ingest:
     def _run(self, hold: Hold, progress: Progress, report: IngestReport) -> None:
         unread_files, skipped = find_unread_files(self.stores)
         report.skipped += skipped
-        unread = sum(max(left.file.size_bytes - left.position, 0) for left in unread_files)
-        progress.begin("reading telemetry", unread)
+        unread_bytes = sum(
+            max(unread.file.size_bytes - unread.position, 0) for unread in unread_files
+        )
+        progress.begin("reading telemetry", unread_bytes)
         settings = self.stores.settings
         chosen = open_engine(settings.engine, settings.ledger_url, settings.ingest_processes)
         with chosen as engine, infrequent_gc():
-            for unread_file in unread_files:
-                file = unread_file.file
+            for unread in unread_files:
+                file = unread.file
                 try:
-                    self._ingest_file(unread_file, engine, hold, report, progress)
+                    self._ingest_file(unread, engine, hold, report, progress)
                 except OSError as error:
                     report.skipped.append(
                         SkippedFile(

@@ -270,13 +270,13 @@ def _left(
     stores: Stores, plan: _Plan, day: date, moved: _Moved
 ) -> Iterator[tuple[Part, pl.DataFrame | None]]:
     """Yield the changed parts of a date, with the rows that stay. Others become new parts."""
-    of_day = plan.moves.filter(session_date=day).select(*_GROUP, "root", "new_date")
-    if of_day.is_empty():
+    moves = plan.moves.filter(session_date=day).select(*_GROUP, "root", "new_date")
+    if moves.is_empty():
         return
     lake, manifest = stores.lake, Manifest(stores.ledger)
     columns = [*_ROW, "session_id", "subagent_session_id"]
     rows = lake.read(AGENT_EVENTS_LANDED, [day], columns).with_columns(_ORGANIZATION, _OWN)
-    places = rows.join(of_day, on=_GROUP).select(*_ROW, "root", "new_date").unique(_ROW)
+    places = rows.join(moves, on=_GROUP).select(*_ROW, "root", "new_date").unique(_ROW)
     for table in (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED):
         for part in manifest.current(table.name, day):
             keys = lake.read_part(part, table, _ROW)

@@ -307,9 +307,9 @@ def older_relatives(
     if head.first_id is None:
         return []
     return [
-        transcript_file
-        for transcript_file, other in heads.items()
-        if other.first_id == head.first_id and born(transcript_file, other) < born(file, head)
+        other
+        for other, other_head in heads.items()
+        if other_head.first_id == head.first_id and born(other, other_head) < born(file, head)
     ]
 
 

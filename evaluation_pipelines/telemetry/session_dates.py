@@ -146,7 +146,9 @@ class _Known:
         if ledger is None or events.is_empty():
             return cls({}, Parents.of({}, named), {}, {})
         ids = events.select("session_id", "subagent_session_id").unique()
-        starts = read_starts(ledger, {one_id for row in ids.rows() for one_id in row if one_id})
+        starts = read_starts(
+            ledger, {session_id for row in ids.rows() for session_id in row if session_id}
+        )
         stored = stored_parents(starts)
         seen = dict[Session, datetime]()
         for start in starts:

@@ -88,17 +88,9 @@ class TranscriptIngest:
         files, skipped = find_transcripts()
         self.report.found = len(files)
         self.report.skipped += skipped
-        known = TranscriptReads(self.stores.ledger).known(
-            [_hash(transcript_file) for transcript_file in files]
-        )
-        changed = [
-            transcript_file
-            for transcript_file in files
-            if self._has_changed(transcript_file, known.get(_hash(transcript_file)))
-        ]
-        progress.begin(
-            "reading transcripts", sum(transcript_file.size_bytes for transcript_file in changed)
-        )
+        known = TranscriptReads(self.stores.ledger).known([_hash(file) for file in files])
+        changed = [file for file in files if self._has_changed(file, known.get(_hash(file)))]
+        progress.begin("reading transcripts", sum(file.size_bytes for file in changed))
         heads = _heads(files, frozenset(changed), known)
         writer = ReceivedFiles(root, _FILE_BYTES, self.clock)
         with closing(writer), infrequent_gc():

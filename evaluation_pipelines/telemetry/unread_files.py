@@ -96,22 +96,14 @@ def find_unread_files(
     """
     source_files = SourceFiles(stores.ledger)
     seen = source_files.last_seen()
-    files, skipped = stores.landing.list_files(
-        {(seen_file.device, seen_file.inode) for seen_file in seen}
-    )
-    unchanged = {seen_file for seen_file in seen if seen_file.changed_at_ns is not None}
-    changed = [
-        landing_file
-        for landing_file in files
-        if landing_file.size_bytes and _seen(landing_file) not in unchanged
-    ]
-    known = source_files.with_inodes({landing_file.inode for landing_file in changed})
+    files, skipped = stores.landing.list_files({(file.device, file.inode) for file in seen})
+    unchanged = {file for file in seen if file.changed_at_ns is not None}
+    changed = [file for file in files if file.size_bytes and _seen(file) not in unchanged]
+    known = source_files.with_inodes({file.inode for file in changed})
     newest = newest_generations(known)
     generations = Counter((source_file.device, source_file.inode) for source_file in known)
     if in_order:
-        stores.landing.prefetch(
-            [landing_file for landing_file in changed if _identity(landing_file) not in newest]
-        )
+        stores.landing.prefetch([file for file in changed if _identity(file) not in newest])
     final = _final_files(files)
     unread: list[UnreadFile] = []
     read: dict[str, SeenFile] = {}
@@ -297,7 +289,7 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
         for key, source_file in newest.items()
         if key in present
     }
-    replaced = set() if stores.landing.grows else {landing_file.path for landing_file in files}
+    replaced = set() if stores.landing.grows else {file.path for file in files}
     for identity, source in newest.items():
         file = present.pop(identity, None)
         if file is None and (

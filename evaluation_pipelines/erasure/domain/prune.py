@@ -127,9 +127,7 @@ class Pruner:
             for scope in list(entry.scope_logs):
                 records = scope.log_records
                 gone = [
-                    one_record
-                    for one_record in records
-                    if self.is_gone(_of_any_signal(one_record), resource)
+                    record for record in records if self.is_gone(_of_any_signal(record), resource)
                 ]
                 for record in gone:
                     records.remove(record)

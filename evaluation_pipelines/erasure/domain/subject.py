@@ -75,7 +75,9 @@ def _is_of(subject: Subject, identities: Identities) -> Callable[[tuple[object, 
         case "organization":
             return lambda row: row[-2] == subject.value
         case "user":
-            return lambda row: any(comparable_id(str(one_id)) == wanted for one_id in _ids(row))
+            return lambda row: any(
+                comparable_id(str(identifier)) == wanted for identifier in _ids(row)
+            )
         case "person":
             return lambda row: any(
                 comparable_id(person) == wanted for person in _people(row, identities)

@@ -76,9 +76,7 @@ def _create_tables(connection: sa.Connection) -> None:
     takes longer than all tables. They hold there as well.
     """
     if connection.dialect.name == "postgresql":
-        for index in (
-            own_index for table in METADATA.tables.values() for own_index in table.indexes
-        ):
+        for index in (index for table in METADATA.tables.values() for index in table.indexes):
             condition = index.dialect_options["sqlite"]["where"]
             index.dialect_options["postgresql"]["where"] = condition
     METADATA.create_all(connection, checkfirst=False)

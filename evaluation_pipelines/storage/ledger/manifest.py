@@ -145,7 +145,7 @@ class Manifest:
     def all_current(self, table_name: str) -> list[Part]:
         """Return the current parts of all partitions of a table, the oldest date first."""
         found = self._select(_PART.table_name == table_name, _IS_CURRENT)
-        return sorted(found, key=lambda each: each.session_date or date.min)
+        return sorted(found, key=lambda part: part.session_date or date.min)
 
     def all_tables(self) -> list[Part]:
         """Return the current parts of all tables, as of one moment."""

@@ -78,8 +78,8 @@ def _unknown(
     named = {event.get("unique_id"): event for event in events}
     without = [event for event in events if event.get("unique_id") is None]
     named.pop(None, None)
-    for some in chunks(list(named)):
-        query = sa.select(_EVENT.unique_id).where(_EVENT.unique_id.in_(some))
+    for ids in chunks(list(named)):
+        query = sa.select(_EVENT.unique_id).where(_EVENT.unique_id.in_(ids))
         for known in connection.scalars(query):
             del named[known]
     return [*without, *named.values()]

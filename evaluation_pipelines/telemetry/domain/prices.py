@@ -176,5 +176,5 @@ def parse_own_prices(values: Any, source: str) -> OwnPrices:
             for details in error.errors():
                 where = ".".join(map(str, details["loc"])) or "it"
                 faults.append(f"{source}, entry {number}: {where}: {details['msg']}")
-    found.sort(key=lambda each: each.valid_from, reverse=True)
+    found.sort(key=lambda price: price.valid_from, reverse=True)
     return OwnPrices(tuple(found), tuple(faults))

@@ -38,7 +38,7 @@ class SessionDateTakenError(LedgerError):
 
 
 _SESSION = SESSION_INDEX.c
-_COLUMNS = tuple(own_field.name for own_field in fields(SessionStart))
+_COLUMNS = tuple(field.name for field in fields(SessionStart))
 
 
 class SessionIndex:

@@ -198,11 +198,11 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
         for entry in to_entries(chosen):
             return entry
     named = frame.filter(pl.col("file_id").str.starts_with(name.partition(":")[0]))
-    found = [to_entry for to_entry in to_entries(named) if name and to_entry.name.startswith(name)]
+    found = [entry for entry in to_entries(named) if name and entry.name.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:
-        examples = ", ".join(quarantine_entry.name for quarantine_entry in found[:3])
+        examples = ", ".join(entry.name for entry in found[:3])
         raise NoSuchEntryError(f"{name!r} is the beginning of {len(found)} entries: {examples} ...")
     raise NoSuchEntryError(
         f"The quarantine has no entry {name!r}. List the names with: "

@@ -53,6 +53,6 @@ def downgrade() -> None:
     for source, minute, rows in op.get_bind().execute(sa.select(_MINUTES)).all():
         day = source, _FIRST_DAY + timedelta(days=minute // _MINUTES_PER_DAY)
         days[day] = days.get(day, 0) + rows
-    for (source, each), rows in days.items():
-        op.execute(sa.insert(_DAYS).values(source=source, day=each, row_count=rows))
+    for (source, counted_day), rows in days.items():
+        op.execute(sa.insert(_DAYS).values(source=source, day=counted_day, row_count=rows))
     op.drop_table("otel_log_minutes")
