@@ -74,7 +74,9 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
     alerts = got_worse(comparison)
     watched = {alert.model for alert in alerts}
     # The watch has a longer history of these models: a second figure for one drop says less.
-    better, worse = beyond_chance(e for e in found if e.by != "model" or e.name not in watched)
+    better, worse = beyond_chance(
+        change for change in found if change.by != "model" or change.name not in watched
+    )
     rising = [
         f"agent {item.seen} (organization {owner})"
         for (owner, _), items in rising_agents(WholeView(stores), ended).items()
@@ -113,12 +115,12 @@ def _shifts(
     stores: Stores, times: tuple[Days, Days], waiting: frozenset[SessionKey]
 ) -> list[Shift]:
     runs = scored_runs(stores.lake, AgentTimes(None, None, (times,), waiting))
-    every = [
+    shifts = [
         shift(by, name, change)
         for by, columns in BY.items()
         for name, change in changes_by(runs, columns, (times,)).items()
     ]
-    return [some for some in every if some is not None]
+    return [shown for shown in shifts if shown is not None]
 
 
 def _comparison(stores: Stores, now: datetime) -> Comparison:

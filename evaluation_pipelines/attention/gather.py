@@ -321,14 +321,14 @@ def _risks(stores: Stores, view: View) -> dict[int, Risks]:
         alert for alert in every if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
     ]
     sessions = alert_sessions(stores.ledger, every, {alert.alert_id for alert in risky})
-    keys = {key for of_alert in sessions.values() for _, key in of_alert}
+    keys = {key for alert_keys in sessions.values() for _, key in alert_keys}
     if not keys:
         return {}
     first = min(alert.raised_at for alert in risky).date() - timedelta(days=RISK_DAYS)
     rows, risk = view.sessions(keys, first), is_risk(ProfileStore(stores.ledger).registry())
     found = dict[int, Risks]()
-    for alert_id, of_alert in sessions.items():
-        seen = {key for key in of_alert if view.organization in {None, key[0]}}
+    for alert_id, alert_keys in sessions.items():
+        seen = {key for key in alert_keys if view.organization in {None, key[0]}}
         found[alert_id] = risks_of(rows, seen, risk)
     return found
 
@@ -404,9 +404,9 @@ def _at_work(stores: Stores) -> Iterator[tuple[str, str, datetime]]:
     found: dict[str, list[Holder]] = {}
     for holder in holders(stores.ledger):
         found.setdefault(holder.holder_id, []).append(holder)
-    for one, *others in found.values():
-        lock = one.name if not others else f"{one.name} and {len(others)} more"
-        yield lock, f"process {one.process_id} on {one.host}", one.last_progress_at
+    for first, *others in found.values():
+        lock = first.name if not others else f"{first.name} and {len(others)} more"
+        yield lock, f"process {first.process_id} on {first.host}", first.last_progress_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,8 +421,8 @@ class _Readable:
         read, none = self.stores.lake.read, table.no_rows.select(columns)
         with suppress(LakeError):
             return read(table, days, columns)
-        each = (self.of(partial(read, table, [day], columns), none) for day in days)
-        return pl.concat([none, *each])
+        frames = (self.of(partial(read, table, [day], columns), none) for day in days)
+        return pl.concat([none, *frames])
 
     def of(self, read: Callable[[], _Value], otherwise: _Value) -> _Value:
         """Return what can be read, or something in its place."""

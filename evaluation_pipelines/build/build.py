@@ -107,7 +107,7 @@ class Build:
     """
 
     stores: Stores
-    tables: Collection[str] = tuple(daily_table.table.name for daily_table in DAILY_TABLES)
+    tables: Collection[str] = tuple(table.table.name for table in DAILY_TABLES)
     on_published: Callable[[Mapping[date, BuiltPartition]], None] = lambda _published: None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     only_due: bool = False
@@ -198,18 +198,18 @@ class Build:
                         self._record(dates[day], daily, result)
 
     def _record(
-        self, each: "_DateProgress", daily: DailyTable, result: BuiltPartition | Exception
+        self, progress: "_DateProgress", daily: DailyTable, result: BuiltPartition | Exception
     ) -> None:
         """Record the result of a shard of a date."""
         note_progress()
         name = daily.table.name
         if isinstance(result, Exception):
-            each.failed = self._failed(each.day, daily, each.queued, result)
+            progress.failed = self._failed(progress.day, daily, progress.queued, result)
         else:
-            before = each.staged.get(name)
+            before = progress.staged.get(name)
             # Only `announce` needs all columns: those of all shards would take much memory.
             made = result.only(daily.preview) if daily.is_large else result
-            each.staged[name] = before.joined(made) if before else made
+            progress.staged[name] = before.joined(made) if before else made
 
     def _publish(
         self,
@@ -229,41 +229,41 @@ class Build:
                 for name, built in self._commit(tables, progress, staging).items():
                     published[name][day] = built
         finally:  # an interrupted run reports what it has published
-            for of_table in filter(None, published.values()):
-                self.on_published(of_table)
+            for partitions in filter(None, published.values()):
+                self.on_published(partitions)
 
     def _commit(
-        self, tables: Sequence[DailyTable], date_progress: "_DateProgress", staging: StagingLake
+        self, tables: Sequence[DailyTable], progress: "_DateProgress", staging: StagingLake
     ) -> dict[str, BuiltPartition]:
         """Make the staged tables of a date current; return them, or nothing if it has failed."""
-        day, staged = date_progress.day, date_progress.staged
-        if date_progress.failed or not staged:
+        day, staged = progress.day, progress.staged
+        if progress.failed or not staged:
             staging.discard(day)
             return {}
         try:
-            staging.commit(day, date_progress.hold)
+            staging.commit(day, progress.hold)
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
             staging.forget(day)
-            date_progress.failed = self._failed(day, tables[-1], date_progress.queued, error)
+            progress.failed = self._failed(day, tables[-1], progress.queued, error)
             return {}
         for daily in tables:
-            self._announce(daily, date_progress)
-        date_progress.take_published()
+            self._announce(daily, progress)
+        progress.take_published()
         return staged
 
-    def _announce(self, daily: DailyTable, each: "_DateProgress") -> None:
+    def _announce(self, daily: DailyTable, progress: "_DateProgress") -> None:
         """Record events about a table that has become current."""
         name = daily.table.name
         try:
-            built = announced(daily, self.stores, each.day, each.staged[name], self.clock())
+            built = announced(daily, self.stores, progress.day, progress.staged[name], self.clock())
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
             lost = NotAnnouncedError(
                 f"{name} is current, but its events were not recorded: {error}"
             )
             lost.__cause__ = error
-            each.failed = self._failed(each.day, daily, each.queued, lost)
+            progress.failed = self._failed(progress.day, daily, progress.queued, lost)
         else:
-            each.staged[name] = built
+            progress.staged[name] = built
 
     def _update_queue(self, dates: Iterable["_DateProgress"]) -> None:
         """Mark dates as built once all their telemetry tables are, before later tables."""
@@ -374,7 +374,7 @@ def publish_scores(
     now = clock()
     held_until = None if held_for is None else now + held_for
     RebuildQueue(stores.ledger).touch(
-        changed - {date_failed.session_date for date_failed in failed}, now, held_until
+        changed - {result.session_date for result in failed}, now, held_until
     )
     return failed
 

@@ -170,11 +170,11 @@ def _record(found: DayBooks, scored: int) -> dict[str, Any]:
     }
 
 
-def _equation(each: Equation) -> dict[str, Any]:
+def _equation(equation: Equation) -> dict[str, Any]:
     return {
-        "name": each.name,
-        "whole": {"what": each.whole.what, "number": each.whole.number},
-        "parts": [{"what": part.what, "number": part.number} for part in each.parts],
-        "difference": each.difference,
-        "examples": each.examples,
+        "name": equation.name,
+        "whole": {"what": equation.whole.what, "number": equation.whole.number},
+        "parts": [{"what": part.what, "number": part.number} for part in equation.parts],
+        "difference": equation.difference,
+        "examples": equation.examples,
     }

@@ -74,7 +74,7 @@ def build(
 def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
     """Queue the dates with a daily table that is damaged or deleted, and print each table."""
     manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
-    for table in (daily_table.table for daily_table in DAILY_TABLES):
+    for table in (daily.table for daily in DAILY_TABLES):
         for part in manifest.all_current(table.name):
             if part.session_date is None or not dates_in([part.session_date], date_range):
                 continue
@@ -141,14 +141,14 @@ def _print_built(results: Sequence[DateBuilt | DateFailed]) -> None:
         rows = [
             (
                 *(
-                    date_built.session_date,
-                    date_built.facts["landed"],
-                    date_built.facts["duplicates"],
+                    result.session_date,
+                    result.facts["landed"],
+                    result.facts["duplicates"],
                 ),
-                *(date_built.rows[AGENT_EVENTS.name], date_built.rows[AGENT_SESSIONS.name]),
-                date_built.facts["scored"],
+                *(result.rows[AGENT_EVENTS.name], result.rows[AGENT_SESSIONS.name]),
+                result.facts["scored"],
             )
-            for date_built in built
+            for result in built
         ]
         print_table("Built", columns, rows, essential=2)
 
@@ -202,7 +202,7 @@ def publish(
 
 
 def _list_files(name: str, date_range: DateRange | None, form: OutputFormat) -> None:
-    tables = {known_table.name: known_table for known_table in TABLES}
+    tables = {table.name: table for table in TABLES}
     if name not in tables:
         known = ", ".join(sorted(tables))
         raise typer.BadParameter(f"there is no table {one_line(name)}, only: {known}")
@@ -212,7 +212,7 @@ def _list_files(name: str, date_range: DateRange | None, form: OutputFormat) -> 
         days = None if date_range is None else dates_in(lake.partitions(table), date_range)
         paths = lake.files(table, days).names
     if form is not OutputFormat.TABLE:
-        write_rows([{"path": one_path} for one_path in paths], form, ["path"])
+        write_rows([{"path": path} for path in paths], form, ["path"])
         return
     for path in paths:
         print_line(path)

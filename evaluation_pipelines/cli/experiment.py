@@ -191,9 +191,9 @@ def show_experiment(
         refuse_unused("experiment show after the first look, or for json and csv", given)
     if form is not OutputFormat.TABLE:
         looks = [
-            {"look": at, "date": day, "difference": each.value, "low": each.low, "high": each.high}
-            | {"better": _better(found.plan, each), "reason": each.reason}
-            for at, (day, each) in enumerate(found.looks, 1)
+            {"look": at, "date": day, "difference": look.value, "low": look.low, "high": look.high}
+            | {"better": _better(found.plan, look), "reason": look.reason}
+            for at, (day, look) in enumerate(found.looks, 1)
         ]
         units = dict(zip(found.plan.arms, found.units, strict=True))
         names = ("look", "date", "difference", "low", "high", "better", "reason")
@@ -216,11 +216,12 @@ def _print(found: "Shown") -> None:
     print_line(one_line(f"{plan.name}: {a} {first}, {b} {second} ({plan.unit}s), {plan.metric}"))
     for arm, sessions in found.others.items():
         print_line(one_line(f"not counted: {sessions} sessions have the arm {arm}"))
-    for at, (day, each) in enumerate(found.looks, 1):
-        said = each.reason or f"{_better(plan, each) or 'not decided'}"
-        if each.value is not None and each.low is not None and each.high is not None:
-            said = f"{said}: {a} - {b} {each.value:+.1f} ({each.low:+.1f} to {each.high:+.1f})"
-        print_line(one_line(f"look {at} of {LOOKS}, {day}: {said}"))
+    for at, (day, look) in enumerate(found.looks, 1):
+        verdict = look.reason or f"{_better(plan, look) or 'not decided'}"
+        if look.value is not None and look.low is not None and look.high is not None:
+            interval = f"{look.value:+.1f} ({look.low:+.1f} to {look.high:+.1f})"
+            verdict = f"{verdict}: {a} - {b} {interval}"
+        print_line(one_line(f"look {at} of {LOOKS}, {day}: {verdict}"))
     if len(found.looks) < LOOKS:
         print_line(f"next look: {plan.look_days[len(found.looks)]}, until then only counts")
 

@@ -138,17 +138,17 @@ def _encode(found: Gate, title: str, form: OutputFormat) -> str:
         )
     items = [
         {
-            "metric": one.metric.name,
+            "metric": measured.metric.name,
             "result": result,
-            "improvement": one.value,
-            "low": one.low,
-            "high": one.high,
-            "margin": one.margin,
-            "based_on": one.based_on,
-            "reason": one.reason,
-            "needed": one.more,
+            "improvement": measured.value,
+            "low": measured.low,
+            "high": measured.high,
+            "margin": measured.margin,
+            "based_on": measured.based_on,
+            "reason": measured.reason,
+            "needed": measured.more,
         }
-        for one, result in zip(found.found, found.results, strict=True)
+        for measured, result in zip(found.found, found.results, strict=True)
     ]
     if form is OutputFormat.JSON:
         return json_text({"result": found.result, "look": found.look, "items": items})

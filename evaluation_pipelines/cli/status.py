@@ -232,7 +232,7 @@ def _listed(lags: Sequence[IngestLag]) -> Sequence[IngestLag]:
     """Return all files; of many those with unread bytes, then the ones that were seen last."""
     if len(lags) <= _MAX_FILES:
         return lags
-    read_last = sorted(lags, key=lambda each: not each.unread_bytes)
+    read_last = sorted(lags, key=lambda lag: not lag.unread_bytes)
     unread = sum(bool(lag.unread_bytes) for lag in lags)
     newest_first = [*read_last[:unread], *reversed(read_last[unread:])]
     return newest_first[:_MAX_FILES]

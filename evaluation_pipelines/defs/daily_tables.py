@@ -163,15 +163,18 @@ def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckRe
     )
 
 
-def _row(each: Agreement) -> tuple[object, ...]:
+def _row(agreement: Agreement) -> tuple[object, ...]:
     return (
-        each.profile_id,
-        each.profile_version,
-        each.sample,
-        each.n,
-        _format_estimate(each.off),
-        each.missing or _format_estimate(each.bias),
-        *(_format_estimate(estimate) for estimate in (each.mae, each.spearman, each.kappa)),
+        agreement.profile_id,
+        agreement.profile_version,
+        agreement.sample,
+        agreement.n,
+        _format_estimate(agreement.off),
+        agreement.missing or _format_estimate(agreement.bias),
+        *(
+            _format_estimate(estimate)
+            for estimate in (agreement.mae, agreement.spearman, agreement.kappa)
+        ),
     )
 
 
@@ -258,7 +261,7 @@ def stored_partition(
     return BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), ())
 
 
-_DAILY = {telemetry_table.table.name: telemetry_table for telemetry_table in TELEMETRY_TABLES}
+_DAILY = {daily.table.name: daily for daily in TELEMETRY_TABLES}
 
 
 @dg.multi_asset(
@@ -297,20 +300,18 @@ def daily_tables(
             checks.add_built(day, built)
 
     outcome: list[DateBuilt | DateFailed] = []
-    for tables, of_tables in _plan(stores, tuple(_DAILY) if nightly else selected, days):
+    for tables, results in _plan(stores, tuple(_DAILY) if nightly else selected, days):
         job = Build(stores, tables, report, only_due=only_due)
-        outcome += job.run(of_tables, LoggedProgress(context.log))
+        outcome += job.run(results, LoggedProgress(context.log))
     failed = [result for result in outcome if isinstance(result, DateFailed)]
-    for shown in chain.from_iterable(_at_selected(date_failed, selected) for date_failed in failed):
+    for shown in chain.from_iterable(_at_selected(result, selected) for result in failed):
         checks.add_failed(shown)
     report_checks(context.instance, stores)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed and not nightly:
         raise dg.Failure(
             _failure_text(failed, len(days)),
-            metadata={
-                date_failed.session_date.isoformat(): date_failed.error for date_failed in failed
-            },
+            metadata={result.session_date.isoformat(): result.error for result in failed},
             allow_retries=False,
         )
     if failed:  # the sensor retries these dates
@@ -365,7 +366,7 @@ def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed
 
 def _failure_text(failed: Sequence[DateFailed], dates: int) -> str:
     return f"{len(failed)} of {dates} dates could not be built, the others are published: " + (
-        "; ".join(f"{date_failed.session_date}: {date_failed.error}" for date_failed in failed)
+        "; ".join(f"{result.session_date}: {result.error}" for result in failed)
     )
 
 

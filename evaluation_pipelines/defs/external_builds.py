@@ -214,9 +214,9 @@ def _tags(
     records = instance.fetch_materializations(newest, limit=len(ids)).records
     found = (record.asset_materialization for record in records)
     return {
-        str(asset_materialization.partition): asset_materialization.tags or {}
-        for asset_materialization in found
-        if asset_materialization is not None
+        str(materialization.partition): materialization.tags or {}
+        for materialization in found
+        if materialization is not None
     }
 
 

@@ -153,12 +153,8 @@ class EventLog:
         if not events:
             return
         self._seen = events[-1].event_id
-        failed = [
-            service_event for service_event in events if service_event.type == "scoring.failed"
-        ]
-        others = [
-            service_event for service_event in events if service_event.type != "scoring.failed"
-        ]
+        failed = [event for event in events if event.type == "scoring.failed"]
+        others = [event for event in events if event.type != "scoring.failed"]
         shown = {other.event_id for other in [*failed, *others][:_MAX_LINES]}
         for event in events:
             if event.event_id in shown:
@@ -259,7 +255,7 @@ def _reasons(failed: pl.DataFrame) -> list[str]:
 
 
 def _counts(counted: Mapping[str, int]) -> dg.MetadataValue:
-    rows = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    rows = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     return dg.MetadataValue.md(markdown_table(("what", "times"), rows, _CELL_LETTERS))
 
 
@@ -295,9 +291,7 @@ def judge_scores(
     report_unbuilt(context, stores, _SCORES, set(days) - _with_sessions(stores, days))
     failed = publish(context, stores, days, report, checks, _HELD_FOR if nightly else None)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
-    problems = [
-        f"{date_failed.session_date} was not written: {date_failed.error}" for date_failed in failed
-    ]
+    problems = [f"{result.session_date} was not written: {result.error}" for result in failed]
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
     note_judge(stores, report, utc_now(), log)
     if report.is_endpoint_down and not nightly:
@@ -360,8 +354,8 @@ def publish(
             checks.add_built(day, built)
 
     failed = publish_scores(stores, _with_sessions(stores, days), log, held_for=held_for)
-    for date_failed in failed:
-        checks.add_failed(date_failed)
+    for result in failed:
+        checks.add_failed(result)
     return failed
 
 
@@ -452,9 +446,7 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
     events()
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())
-    problems = [
-        f"{date_failed.session_date} was not written: {date_failed.error}" for date_failed in failed
-    ]
+    problems = [f"{result.session_date} was not written: {result.error}" for result in failed]
     why = report.stop_reason or report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
     problems += [] if why is None else [why]
     if problems:

@@ -259,7 +259,7 @@ class CheckResults:
         self, selected: Collection[dg.AssetCheckKey]
     ) -> Iterator[dg.AssetCheckResult]:
         """Yield one result for each selected check that has a result on some date."""
-        for key in sorted(selected, key=lambda each: each.to_user_string()):
+        for key in sorted(selected, key=lambda key: key.to_user_string()):
             results = self._results[key.asset_key.to_user_string(), key.name]
             failed = [(day, result) for day, result in results if not result.passed]
             if results:

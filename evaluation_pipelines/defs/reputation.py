@@ -223,10 +223,10 @@ def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeRes
 def _date_metadata(bridged: BridgeResult, day: date) -> dict[str, dg.MetadataValue]:
     """Return the number of signals of the sessions of a date, and some of them."""
     signals = bridged.signals.filter(pl.col("session_date") == day)
-    some = signals.sort(REPUTATION_EVENTS.order).select(_SIGNALS_SHOWN).head(_EXAMPLES)
+    examples = signals.sort(REPUTATION_EVENTS.order).select(_SIGNALS_SHOWN).head(_EXAMPLES)
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(signals.height),
-        "preview": frame_metadata(some),
+        "preview": frame_metadata(examples),
     }
 
 

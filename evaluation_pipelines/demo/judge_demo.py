@@ -250,7 +250,7 @@ def _lacking(session: SessionFigures) -> dict[str, str]:
 def wire(body: Mapping[str, Any]) -> bytes:
     """Answer a request for a chat completion."""
     text = answer(body["messages"])
-    sent = sum(len(one_message["content"]) for one_message in body["messages"])
+    sent = sum(len(message["content"]) for message in body["messages"])
     message = {"role": "assistant", "content": text}
     completion = {
         "object": "chat.completion",

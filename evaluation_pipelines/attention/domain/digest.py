@@ -129,7 +129,7 @@ def shift(by: str, name: Sequence[str], found: BeforeAfter) -> Shift | None:
 
 def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
     """Return sentences of what got better and what got worse, the largest changes first."""
-    furthest = sorted(found, key=lambda each: (-abs(each.change), each.by, each.name))
+    furthest = sorted(found, key=lambda shift: (-abs(shift.change), shift.by, shift.name))
     better = [f"{change}" for change in furthest if change.state == "better"][:_MOST]
     return better, [f"{change}" for change in furthest if change.state == "worse"][:_MOST]
 

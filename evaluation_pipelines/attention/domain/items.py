@@ -164,7 +164,7 @@ def attention(facts: Facts) -> list[Item]:
         _clock(facts.now, examined.arrivals),
     ]
     order = list(State)
-    return sorted(found, key=lambda each: (order.index(each.state), _AREAS.index(each.area)))
+    return sorted(found, key=lambda item: (order.index(item.state), _AREAS.index(item.area)))
 
 
 def needing(items: Sequence[Item]) -> list[Item]:

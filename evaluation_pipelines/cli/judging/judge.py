@@ -143,16 +143,15 @@ def _score_anchors(change: str | None, max_cost_usd: float | None, *, estimate: 
         now = datetime.now(UTC)
         history = read_history(stores, now)
         chosen = _chosen(stores, history, change, now)
-        for one_change in chosen:
-            print_line(
-                one_line(f"{one_change.change_id} {title(one_change)}: {judges_line(one_change)}")
-            )
-            number, calls, cost = estimate_cost(stores, history, one_change, now)
+        for judge_change in chosen:
+            heading = f"{judge_change.change_id} {title(judge_change)}"
+            print_line(one_line(f"{heading}: {judges_line(judge_change)}"))
+            number, calls, cost = estimate_cost(stores, history, judge_change, now)
             about = "at an unknown price" if cost is None else f"about {usd(cost)}"
             left = f"{calls} calls left, {about}" if calls else "nothing left to score"
             print_line(f"  {number} anchors, {left}")
             if not estimate and (calls or not number):
-                finished.append(_score(stores, history, one_change, max_cost_usd))
+                finished.append(_score(stores, history, judge_change, max_cost_usd))
         if not estimate:
             write_judge_changes(stores, datetime.now(UTC))
     if not chosen:
@@ -172,7 +171,7 @@ def _chosen(
     recent = [change for change in history.changes if change.is_recent(now.date())]
     open_ones = [
         change
-        for change in {one_change.change_id: one_change for one_change in reversed(recent)}.values()
+        for change in {change.change_id: change for change in reversed(recent)}.values()
         if measure(stores, history, change, now).row["state"] in {"not drawn", "incomplete"}
     ]
     if not open_ones:

@@ -338,10 +338,10 @@ def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:
 
 def _print_failures(stores: Stores, chosen: Sequence[Score]) -> None:
     """Print the newest failures with what the model said last."""
-    failed = [one_score for one_score in chosen if one_score.status == "failed"]
+    failed = [score for score in chosen if score.status == "failed"]
     if not failed:
         return
-    newest = [one_score.score_id for one_score in failed[-_MAX_FAILURES:]]
+    newest = [score.score_id for score in failed[-_MAX_FAILURES:]]
     print_line(f"\n{pluralize(len(failed), 'failure')}, the newest with the model's last words:")
     for score in ScoreStore(stores.ledger).with_ids(newest).values():
         print_line(f"  {one_line(score.session_key)}: {one_line(score.error_message or '')}")

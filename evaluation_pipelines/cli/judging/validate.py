@@ -97,11 +97,7 @@ def validate_judge(
             *([report["last"]] if report["last"] else []),
             *report["others"],
         ]
-        rows = [
-            _facts(shown_run) | figure
-            for shown_run in runs_shown
-            for figure in shown_run["figures"]
-        ]
+        rows = [_facts(run) | figure for run in runs_shown for figure in run["figures"]]
         write_output(rows_as_csv(rows))
     else:
         _print(report)

@@ -265,24 +265,24 @@ def _print_leans(leans: Sequence[Lean]) -> None:
             print_error(f"{lean.notice}. See docs/scorecards.md.")
 
 
-def _lean_line(each: Lean) -> tuple[object, ...]:
+def _lean_line(lean: Lean) -> tuple[object, ...]:
     return (
-        f"{each.profile_id} v{each.profile_version}",
-        each.criterion_id,
-        *(each.corrections, each.too_high, each.corrections - each.too_high),
-        "beyond" if each.is_beyond_chance else "within",
+        f"{lean.profile_id} v{lean.profile_version}",
+        lean.criterion_id,
+        *(lean.corrections, lean.too_high, lean.corrections - lean.too_high),
+        "beyond" if lean.is_beyond_chance else "within",
     )
 
 
-def _agreement_line(each: Agreement) -> tuple[object, ...]:
-    name = f"{each.profile_id} v{each.profile_version}"
-    off = _estimate(each.off, ".0%")
-    if each.missing is not None:
-        return (name, each.sample, each.n, off, each.missing, None, None, None)
+def _agreement_line(agreement: Agreement) -> tuple[object, ...]:
+    name = f"{agreement.profile_id} v{agreement.profile_version}"
+    off = _estimate(agreement.off, ".0%")
+    if agreement.missing is not None:
+        return (name, agreement.sample, agreement.n, off, agreement.missing, None, None, None)
     return (
-        *(name, each.sample, each.n, off),
-        *(_estimate(each.bias, "+.1f"), _estimate(each.mae, ".1f")),
-        *(_estimate(each.spearman, "+.2f"), _estimate(each.kappa, "+.2f")),
+        *(name, agreement.sample, agreement.n, off),
+        *(_estimate(agreement.bias, "+.1f"), _estimate(agreement.mae, ".1f")),
+        *(_estimate(agreement.spearman, "+.2f"), _estimate(agreement.kappa, "+.2f")),
     )
 
 

@@ -207,12 +207,12 @@ def _list_events(
 ) -> None:
     found = [
         {
-            "position": evaluation_event.position,
-            "event_id": evaluation_event.event_id,
-            "recorded_at": evaluation_event.recorded_at.isoformat(),
-            **json.loads(evaluation_event.payload),
+            "position": event.position,
+            "event_id": event.event_id,
+            "recorded_at": event.recorded_at.isoformat(),
+            **json.loads(event.payload),
         }
-        for evaluation_event in events_after(stores, after, limit, which)
+        for event in events_after(stores, after, limit, which)
     ]
     if form is OutputFormat.JSONL:
         for event in found:

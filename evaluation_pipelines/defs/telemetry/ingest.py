@@ -131,7 +131,7 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
 
 def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:
     """Return what was read, and how much of each file is unread."""
-    lags = sorted(ingest_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
+    lags = sorted(ingest_lags(stores)[0], key=lambda lag: -(lag.unread_bytes or 0))
     rows = [
         (lag.path, lag.unread_bytes, lag.newest_event and f"{lag.newest_event:%F %T}")
         for lag in lags[:_FILES_SHOWN]

@@ -210,7 +210,7 @@ def failed_build_sensor(
 def _date_ranges(queued: Sequence[QueuedDate]) -> list[list[QueuedDate]]:
     """Return ranges of consecutive dates; a date that has failed is a range of its own."""
     found: list[list[QueuedDate]] = []
-    for queued_date in sorted(queued, key=lambda one: one.session_date):
+    for queued_date in sorted(queued, key=lambda queued_date: queued_date.session_date):
         before = found[-1][-1] if found else None
         if (
             before is not None
