@@ -28,7 +28,8 @@ from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.prices import read_own_prices
-from evaluation_pipelines.telemetry.quarantine.retry import Reread, Retry
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines.telemetry.reread import Reread
 from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 
 _REREAD = ("path", "rows", "why_not")

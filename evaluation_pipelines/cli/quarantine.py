@@ -28,6 +28,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
     NoSuchEntryError,
     QuarantineEntry,
+    QuarantineGroup,
     all_entries,
     find_entry,
     find_file,
@@ -48,7 +49,7 @@ def list_entries(
         str | None,
         typer.Argument(metavar="[ENTRY]", help="Show this entry: position, error, first bytes."),
     ] = None,
-    each_one: Annotated[
+    by_entry: Annotated[
         bool, typer.Option("--entries", help="List each entry instead of files and reasons.")
     ] = False,
     limit: Annotated[
@@ -66,17 +67,23 @@ def list_entries(
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
         external = loaded_files(stores)
+    groups = [] if by_entry else group_entries(frame)
+    records = _entry_records(frame, limit) if by_entry else list(map(_group_record, groups[:limit]))
     if form is not OutputFormat.TABLE:
-        _write(frame, external, limit, form, each_one=each_one)
+        lines = _rejected_lines(external).head(limit).to_dicts()
+        columns = _ENTRY if by_entry else _GROUP
+        write_rows(records, form, columns, signals_and_evaluations=lines)
         return
-    print_rows = _print_entries if each_one else _print_groups
-    not_shown = print_rows(frame, limit)
+    titles = _ENTRY_TITLES if by_entry else _GROUP_TITLES
+    rows = [[_cell(record[name]) for name in titles] for record in records]
+    print_table("Quarantine", tuple(titles.values()), rows, essential=len(titles))
     found = pluralize(int(frame["lines"].sum()), "entry", "entries")
+    not_shown = (frame.height if by_entry else len(groups)) - len(rows)
     print_line(
         f"{found} of {pluralize(frame['file_id'].n_unique(), 'file')}"
         + (f", {not_shown} not shown: use --limit" if not_shown else "")
     )
-    _print_external(external, limit, each_one=each_one)
+    _print_external(external, limit, by_entry=by_entry)
 
 
 _ENTRY = (
@@ -84,28 +91,43 @@ _ENTRY = (
     *("quarantined_at", "first_bytes"),
 )
 _GROUP = ("path", "entries", "reason", "newest_at", "newest_entry")
+_ENTRY_TITLES = {
+    "entry": "entry",
+    "path": "file",
+    "lines": "lines #",
+    "reason": "reason",
+    "quarantined_at": "read (UTC)",
+}
+_GROUP_TITLES = {
+    "path": "file",
+    "entries": "entries #",
+    "reason": "reason",
+    "newest_at": "newest (UTC)",
+    "newest_entry": "newest entry",
+}
 
 
-def _write(
-    frame: pl.DataFrame, external: pl.DataFrame, limit: int, form: OutputFormat, *, each_one: bool
-) -> None:
-    """Print entries, or files and reasons, for programs; json also has signals and evaluations."""
-    lines = _rejected_lines(external).head(limit).to_dicts()
-    if each_one:
-        newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
-        entries = [_record(entry) for entry in to_entries(newest_first.head(limit))]
-        write_rows(entries, form, _ENTRY, signals_and_evaluations=lines)
-        return
-    groups = [
-        (entry.path, entry.entries, entry.reason, entry.newest.quarantined_at, entry.newest.name)
-        for entry in group_entries(frame)[:limit]
-    ]
-    records = [dict(zip(_GROUP, group, strict=True)) for group in groups]
-    write_rows(records, form, _GROUP, signals_and_evaluations=lines)
+def _entry_records(frame: pl.DataFrame, limit: int) -> list[dict[str, object]]:
+    newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
+    return [_record(entry) for entry in to_entries(newest_first.head(limit))]
 
 
 def _record(entry: QuarantineEntry) -> dict[str, object]:
     return {"entry": entry.name, **{name: getattr(entry, name) for name in _ENTRY[1:]}}
+
+
+def _group_record(group: QuarantineGroup) -> dict[str, object]:
+    return {
+        "path": group.path,
+        "entries": group.entries,
+        "reason": group.reason,
+        "newest_at": group.newest.quarantined_at,
+        "newest_entry": group.newest.name,
+    }
+
+
+def _cell(value: object) -> object:
+    return _time(value) if isinstance(value, datetime) else value
 
 
 def _rejected_lines(files: pl.DataFrame) -> pl.DataFrame:
@@ -114,13 +136,13 @@ def _rejected_lines(files: pl.DataFrame) -> pl.DataFrame:
     return rejected.select("path", "loaded_at", "rejects").explode("rejects").unnest("rejects")
 
 
-def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
+def _print_external(files: pl.DataFrame, limit: int, *, by_entry: bool) -> None:
     """Print lines of signals and evaluations that cannot be used, as of the last load."""
     rejected = files.filter(pl.col("rejected") > 0)
     if rejected.is_empty():
         return
     lines = _rejected_lines(files)
-    if not each_one:
+    if not by_entry:
         lines = lines.group_by("path", "reason", maintain_order=True).agg(
             pl.len(), pl.col("line").first(), pl.col("loaded_at").first()
         )
@@ -170,36 +192,6 @@ def retry(
     _print_report(report)
     done, left = report.resolved, len(report.unresolved)
     raise typer.Exit(of_parts(done, left) if done or left else NOTHING)
-
-
-def _print_groups(frame: pl.DataFrame, limit: int) -> int:
-    """Print files and reasons; return the number of those not printed."""
-    found = group_entries(frame)
-    rows = [
-        (
-            group.path,
-            group.entries,
-            group.reason,
-            _time(group.newest.quarantined_at),
-            group.newest.name,
-        )
-        for group in found[:limit]
-    ]
-    columns = ("file", "entries #", "reason", "newest (UTC)", "newest entry")
-    print_table("Quarantine", columns, rows, essential=len(columns))
-    return len(found) - len(rows)
-
-
-def _print_entries(frame: pl.DataFrame, limit: int) -> int:
-    """Print entries; return the number of those not printed."""
-    newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
-    rows = [
-        (entry.name, entry.path, entry.lines, entry.reason, _time(entry.quarantined_at))
-        for entry in to_entries(newest_first.head(limit))
-    ]
-    columns = ("entry", "file", "lines #", "reason", "read (UTC)")
-    print_table("Quarantine", columns, rows, essential=len(columns))
-    return frame.height - len(rows)
 
 
 def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.telemetry.domain import event_ids
-from evaluation_pipelines.telemetry.quarantine.retry import Reread, RereadPart, Retry
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines.telemetry.reread import Reread, RereadPart
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 from evaluation_pipelines_tests.world.lake_files import root_of
@@ -115,7 +116,7 @@ def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Wor
     damage(landed, first)
     (landed.landing.root / "logs.jsonl").unlink()
     (result,) = reread(landed)
-    assert result.why_not == "logs.jsonl is no longer in the landing folder"
+    assert result.why_not == "logs.jsonl: the file is no longer in the landing folder"
     assert parts(landed, AGENT_EVENTS_LANDED)[0] == first
 
 

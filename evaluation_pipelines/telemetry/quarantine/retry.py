@@ -2,43 +2,28 @@
 
 The batch that a line came with is read again as a whole. What it has now takes the place of its
 rows in the lake and of its counts, in one commit: a second or interrupted retry changes nothing.
-
-Read landing files again for landed parts whose files are damaged or missing.
-
-The manifest knows the bytes that each landed part was read from. A part is replaced only if these
-bytes give as many rows as it had, so that no event is lost or stored twice.
 """
 
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import groupby
-from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.schemas import (
-    AGENT_EVENTS_LANDED,
-    EVENT_TEXTS_LANDED,
-    QUARANTINE,
-    TEXT_KEY,
-    Table,
-)
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE
 from evaluation_pipelines.schemas.table import UTC_TIME
-from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingFile
-from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, RebuildQueue, expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
 from evaluation_pipelines.storage.lock import INGEST, Hold, held
-from evaluation_pipelines.storage.parts import BUCKET, NewPart, Part, PartOrigin, buckets_of
+from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.received_files import organization_of
-from evaluation_pipelines.storage.replaced_parts import replace_parts
+from evaluation_pipelines.storage.replaced_parts import TABLES_BY_NAME, replace_parts
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import select_records
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, first_bytes
@@ -61,27 +46,24 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     to_entries,
     with_index,
 )
-from evaluation_pipelines.telemetry.reading import (
-    ByteRange,
-    event_reader,
-    open_documents,
-    read_byte_range,
+from evaluation_pipelines.telemetry.reading import ByteRange, event_reader
+from evaluation_pipelines.telemetry.reread import (
+    REPLACED,
+    NotRereadError,
+    ReadFile,
+    opened_again,
 )
-from evaluation_pipelines.telemetry.session_dates import (
-    assign_session_dates,
-    landed_rows,
-    write_events,
-)
-from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
+from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
+from evaluation_pipelines.telemetry.unread_files import known_identities
 
-GONE = "the file is no longer in the landing folder"
-REPLACED = "the file was emptied or replaced since it was read"
 CHANGED = "the file has other content now"
 CUT_OFF = (
     "the compressed file could not be read from this line to its end: put a fixed copy under "
     "another name into the landing folder (after raising EVAL_MAX_DECOMPRESSION_RATIO, if that was "
     "the limit). Events that are already stored count once"
 )
+
+_TABLES = {table.name for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)}
 
 
 @dataclass(slots=True)
@@ -130,182 +112,189 @@ class Retry:
         timeout_s = self.stores.settings.lock_timeout_seconds
         report = RetryReport()
         with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
-            frame = all_entries(self.stores)
+            rows = all_entries(self.stores)
             if path is not None:
-                frame = frame.filter(pl.col("path") == path)
-            files, _ = self.stores.landing.list_files(known_identities(self.stores))
-            present = {
-                (landing_file.device, landing_file.inode): landing_file for landing_file in files
-            }
-            of_files = frame.partition_by("file_id", as_dict=True, maintain_order=True)
-            entries = {str(file_id): to_entries(rows) for (file_id,), rows in of_files.items()}
+                rows = rows.filter(pl.col("path") == path)
+            by_file = rows.partition_by("file_id", as_dict=True, maintain_order=True)
+            entries = {str(file_id): to_entries(part) for (file_id,), part in by_file.items()}
+            present, _ = self.stores.landing.list_files(known_identities(self.stores))
             for file_id in entries if unread is None else unread:
                 source = SourceFiles(self.stores.ledger).get(file_id)
-                file = present.get((source.device, source.inode))
-                of_file, spans = entries.get(file_id, []), (unread or {}).get(file_id, set())
-                self._retry_file(file, source, of_file, spans, hold, report)
+                file_entries, offsets = entries.get(file_id, []), (unread or {}).get(file_id, ())
+                self._retry_file(source, present, file_entries, offsets, hold, report)
             file_late(self.stores, self.clock(), hold)
         return report
 
     def _retry_file(
         self,
-        file: LandingFile | None,
         source: SourceFile,
+        present: Sequence[LandingFile],
         entries: Sequence[QuarantineEntry],
         unread: Collection[int],
         hold: Hold,
         report: RetryReport,
     ) -> None:
-        """Read the batches of entries again, and those whose spans are ``unread``."""
-        left, why, to_read = list(entries), GONE, set(unread)
+        """Read again the batches of entries, and those from the ``unread`` offsets on."""
+        left, unread_left, why_not = list(entries), set(unread), REPLACED  # if no batch has them
         try:
-            if file is not None:
-                with self.stores.landing.open(file) as handle:
-                    why = REPLACED
-                    if is_same_file(handle, source):
-                        for batch in IngestBatches(self.stores.ledger).of_file(source.file_id):
-                            of_batch = [entry for entry in left if batch.has(entry.offset)]
-                            left = [entry for entry in left if not batch.has(entry.offset)]
-                            is_unread = batch.from_offset in to_read
-                            to_read.discard(batch.from_offset)
-                            if of_batch or is_unread:
-                                retry = _BatchRetry(
-                                    self.stores, self.clock, handle, file.path, batch, is_unread
-                                )
-                                retry.run(of_batch, hold, report)
-        except FileNotFoundError:
-            why = GONE
-        report.unresolved += [(entry, why) for entry in left]
-        if to_read:
-            report.unread[source.path] = why
-
-
-_TABLES = {
-    known_table.name: known_table
-    for known_table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)
-}
+            with opened_again(self.stores, source, present) as file:
+                for batch in IngestBatches(self.stores.ledger).of_file(source.file_id):
+                    in_batch = [entry for entry in left if batch.has(entry.offset)]
+                    is_unread = batch.from_offset in unread_left
+                    if in_batch or is_unread:
+                        again = (file, batch, in_batch, is_unread)
+                        _BatchRetry(self.stores, self.clock, *again, hold, report).run()
+                    left = [entry for entry in left if not batch.has(entry.offset)]
+                    unread_left.discard(batch.from_offset)
+        except NotRereadError as error:
+            why_not = str(error)
+        report.unresolved += [(entry, why_not) for entry in left]
+        if unread_left:
+            report.unread[source.path] = why_not
 
 
 @dataclass(frozen=True, slots=True)
 class _BatchRetry:
-    """One batch of an open file, read again."""
+    """One batch of an open file, read again.
+
+    Attributes:
+        stores: The stores.
+        clock: Returns the time.
+        file: The file.
+        batch: The batch as it was read before.
+        entries: Its lines and records in quarantine.
+        is_unread: Whether it has spans that were not read before.
+        hold: The lock of the ingest.
+        report: Gets the result.
+    """
 
     stores: Stores
     clock: Callable[[], datetime]
-    handle: BinaryIO
-    path: str
+    file: ReadFile
     batch: IngestBatch
+    entries: Sequence[QuarantineEntry]
     is_unread: bool
+    hold: Hold
+    report: RetryReport
 
-    def run(self, entries: Sequence[QuarantineEntry], hold: Hold, report: RetryReport) -> None:
+    def run(self) -> None:
         """Replace what the batch has, and add to the report."""
-        settings, batch = self.stores.settings, self.batch
-        documents = self._documents()
+        batch = self.batch
         byte_range = ByteRange(batch.from_offset, batch.to_offset)
-        organization = organization_of(self.path)
         try:
-            found = read_byte_range(
-                documents, batch.file_id, byte_range, settings, batch.ingested_at, organization
-            )
-            names = self._names(entries)
+            found = self.file.read(batch.file_id, byte_range, batch.ingested_at)
+            names = self._uncounted_names()
         except FileNotFoundError:
             raise
         except OSError:
-            self._is_changed(entries, report)
+            self._refuse()
             return
         if self.is_unread:
             names += found.span_names
-        while not self._is_replaced(found, names, entries, hold, report):
+        while not self._is_replaced(found, names):
             pass
 
-    def _is_changed(self, entries: Sequence[QuarantineEntry], report: RetryReport) -> None:
-        report.unresolved += [(entry, CHANGED) for entry in entries]
+    def _refuse(self) -> None:
+        """Report that the file has other content."""
+        self.report.unresolved += [(entry, CHANGED) for entry in self.entries]
         if self.is_unread:
-            report.unread[self.path] = CHANGED
+            self.report.unread[self.file.path] = CHANGED
 
-    def _documents(self) -> Documents:
-        self.handle.seek(0)  # a beginning is read from where the file is
-        return open_documents(self.handle, self.stores.settings)
-
-    def _is_replaced(
-        self,
-        found: EventBatch,
-        names: Counter[tuple[str, str]],
-        entries: Sequence[QuarantineEntry],
-        hold: Hold,
-        report: RetryReport,
-    ) -> bool:
+    def _is_replaced(self, found: EventBatch, names: Counter[tuple[str, str]]) -> bool:
         """Return False if the lake or what was forgotten has changed meanwhile."""
-        ledger, lake, now = self.stores.ledger, self.stores.lake, self.clock()
+        ledger, report = self.stores.ledger, self.report
         forgotten, expired = ForgottenEvents(self.stores), expired_dates(ledger)
         kept = forgotten.leave_out(found.events)
         dated = assign_session_dates(kept.events, ledger, self.stores.settings.start_date)
-        gone = [day for day, what in expired.items() if what == "events"]
+        gone = [day for day, kind in expired.items() if kind == "events"]
         events = dated.events.filter(~pl.col("session_date").is_in(gone))
-        quarantined = self._quarantined(found, entries, forgotten)
+        quarantined = self._quarantined(found, forgotten)
         old = self._old_parts({*events["session_date"]})
         before = [event_id for part in old for event_id in self._event_ids(part)]
         if not set(before) <= {*found.events["event_id"]}:
-            self._is_changed(entries, report)
+            self._refuse()
             return True
         left = to_entries(with_index(quarantined))
-        reasons = {(entry.offset, entry.record_index): entry.reason for entry in left}
-        is_same = reasons == {(entry.offset, entry.record_index): entry.reason for entry in entries}
-        if self.is_unread or not is_same or {*events["event_id"]} != set(before):
-            name = f"{self.batch.file_id}-retry-{self.batch.from_offset}.{uuid.uuid4().hex[:8]}"
-            parts = list(write_events(lake, events, name))
-            if not quarantined.is_empty():
-                parts.append(lake.write_part(quarantined, QUARANTINE, None, name))
+        if (
+            self.is_unread
+            or _reasons(left) != _reasons(self.entries)
+            or ({*events["event_id"]} != set(before))
+        ):
             # Events that were erased or have expired stay counted; others like them are left out.
             erased = self.batch.counts.events - len(before)
+            counts = replace(
+                found.counts,
+                events=events.height + erased,
+                forgotten=max(0, found.events.height - events.height - erased),
+                out_of_range=dated.out_of_range,
+            )
             batch = replace(
                 self.batch,
-                parts=tuple(e for e in parts if not _is_expired_text(e, expired)),
-                sessions=tuple(e for e in dated.new_sessions if e.session_date not in gone),
+                sessions=tuple(
+                    start for start in dated.new_sessions if start.session_date not in gone
+                ),
                 left_out=kept.left_out,
                 outcomes=forgotten.left_outcomes(found.outcomes),
                 names=names,
-                counts=replace(
-                    found.counts,
-                    events=events.height + erased,
-                    forgotten=max(0, found.events.height - events.height - erased),
-                    out_of_range=dated.out_of_range,
-                ),
+                counts=counts,
             )
-            rows = ((part, self._without_batch(part)) for part in old)
-            is_done = False
-            try:
-                is_done = (
-                    replace_parts(
-                        ledger, lake, hold, rows, now, lambda c, _: replace_batch(c, batch, now)
-                    )
-                    is not None
-                )
-            except ForgottenMeanwhileError:
-                pass
-            finally:
-                for new_part in parts:
-                    if not is_done or new_part not in batch.parts:
-                        lake.store.delete(new_part.path)
-            if not is_done:
+            if not self._is_committed(batch, events, quarantined, old, expired):
                 return False
-        report.resolved += sum((e.offset, e.record_index) not in reasons for e in entries)
-        report.unresolved += [(e, e.reason if e.length_bytes else CUT_OFF) for e in left]
+        reasons = _reasons(left)
+        report.resolved += sum(_place(entry) not in reasons for entry in self.entries)
+        report.unresolved += [
+            (entry, entry.reason if entry.length_bytes else CUT_OFF) for entry in left
+        ]
         report.events += events.height - len(before)
         report.dates |= {*events.filter(~pl.col("event_id").is_in(before))["session_date"]}
         return True
 
-    def _quarantined(
-        self, found: EventBatch, entries: Sequence[QuarantineEntry], forgotten: ForgottenEvents
-    ) -> pl.DataFrame:
+    def _is_committed(
+        self,
+        batch: IngestBatch,
+        events: pl.DataFrame,
+        quarantined: pl.DataFrame,
+        old: Sequence[Part],
+        expired: Mapping[date, Expired],
+    ) -> bool:
+        """Store a batch and new parts in place of its rows, unless something has changed."""
+        ledger, lake, now = self.stores.ledger, self.stores.lake, self.clock()
+        name = f"{batch.file_id}-retry-{batch.from_offset}.{uuid.uuid4().hex[:8]}"
+        written = list(write_events(lake, events, name))
+        if not quarantined.is_empty():
+            written.append(lake.write_part(quarantined, QUARANTINE, None, name))
+        parts = tuple(
+            part
+            for part in written
+            if part.table_name != EVENT_TEXTS_LANDED.name or part.session_date not in expired
+        )
+        stored = replace(batch, parts=parts)
+        rows = ((part, self._read(part).filter(~self._is_of_batch(part))) for part in old)
+        changes = None
+        try:
+            with suppress(ForgottenMeanwhileError):
+                changes = replace_parts(
+                    *(ledger, lake, self.hold, rows, now),
+                    lambda connection, _: replace_batch(connection, stored, now),
+                )
+        finally:
+            for part in written:
+                if changes is None or part not in parts:
+                    lake.store.delete(part.path)
+        return changes is not None
+
+    def _quarantined(self, found: EventBatch, forgotten: ForgottenEvents) -> pl.DataFrame:
         """Return what is left of the entries: QUARANTINE, with the time of the first attempt.
 
         Other lines that cannot be read were entries that expired or were erased.
         """
-        path = entries[0].path if entries else self.path
+        path = self.entries[0].path if self.entries else self.file.path
         rows = quarantine_rows(found, self.batch.file_id, path, forgotten, self.clock)
         lines = pl.DataFrame(
-            [(e.offset, e.offset + max(e.length_bytes, 1), e.quarantined_at) for e in entries],
+            [
+                (entry.offset, entry.offset + max(entry.length_bytes, 1), entry.quarantined_at)
+                for entry in self.entries
+            ],
             schema={"offset": pl.Int64, "end": pl.Int64, "quarantined_at": UTC_TIME},
             orient="row",
         ).unique("offset", keep="first", maintain_order=True)
@@ -322,222 +311,60 @@ class _BatchRetry:
             if part.table_name in _TABLES
             and (part.part_id in known or part.session_date in dates or part.session_date is None)
             and (part.session_date is not None or stores.lake.store.exists(part.path))
-            and self._read(part, _place(part)).select(self._is_of(part)).to_series().any()
+            and self._read(part, _columns(part)).select(self._is_of_batch(part)).to_series().any()
         ]
 
     def _read(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        return self.stores.lake.read_part(part, _TABLES[part.table_name], columns)
+        return self.stores.lake.read_part(part, TABLES_BY_NAME[part.table_name], columns)
 
-    def _is_of(self, part: Part) -> pl.Expr:
+    def _is_of_batch(self, part: Part) -> pl.Expr:
         """Return a condition for the rows of the batch."""
-        file_id, offset = map(pl.col, _place(part))
+        file_id, offset = map(pl.col, _columns(part))
         first, end = self.batch.from_offset, self.batch.to_offset
         return (file_id == self.batch.file_id) & offset.is_between(first, end, closed="left")
 
     def _event_ids(self, part: Part) -> list[str]:
+        """Return the ids of the events that the batch has in a part."""
         if part.table_name != AGENT_EVENTS_LANDED.name:
             return []
-        rows = self._read(part, ["event_id", *_place(part)])
-        return rows.filter(self._is_of(part))["event_id"].to_list()
+        rows = self._read(part, ["event_id", *_columns(part)])
+        return rows.filter(self._is_of_batch(part))["event_id"].to_list()
 
-    def _without_batch(self, part: Part) -> pl.DataFrame:
-        return self._read(part).filter(~self._is_of(part))
-
-    def _names(self, entries: Sequence[QuarantineEntry]) -> Counter[tuple[str, str]]:
+    def _uncounted_names(self) -> Counter[tuple[str, str]]:
         """Return the records of the entries that are not stored: they were not counted before.
 
         Raises:
             OSError: A line has other content than before.
         """
         settings, batch, names = self.stores.settings, self.batch, Counter[tuple[str, str]]()
-        reader = event_reader(settings, batch.ingested_at, organization_of(self.path))
-        waiting = deque(list(group) for _, group in groupby(entries, lambda each: each.offset))
-        for line in self._documents().read(batch.from_offset, batch.to_offset):
+        reader = event_reader(settings, batch.ingested_at, organization_of(self.file.path))
+        lines = groupby(self.entries, lambda entry: entry.offset)
+        waiting = deque(list(entries) for _, entries in lines)
+        for line in self.file.documents().read(batch.from_offset, batch.to_offset):
             while waiting and waiting[0][0].offset < line.next_offset:
-                of_line = waiting.popleft()
-                start = of_line[0].offset - line.offset
-                text = line.text[start : start + of_line[0].length_bytes]
-                if of_line[0].first_bytes not in ("", first_bytes(text)):
+                entries = waiting.popleft()
+                first, indices = entries[0], [entry.record_index for entry in entries]
+                start = first.offset - line.offset
+                text = line.text[start : start + first.length_bytes]
+                if first.first_bytes not in ("", first_bytes(text)):
                     raise OSError(CHANGED)
-                indices = [entry.record_index for entry in of_line]
                 with suppress(MalformedLineError):
                     chosen = text if WHOLE_LINE in indices else select_records(text, indices)
-                    reader.read(chosen, Origin(batch.file_id, of_line[0].offset))
+                    reader.read(chosen, Origin(batch.file_id, first.offset))
                 for name, number in reader.take(0).names.items():
-                    names[name] += number * of_line[0].lines
+                    names[name] += number * first.lines
         return names
 
 
-def _place(part: Part) -> tuple[str, str]:
+def _place(entry: QuarantineEntry) -> tuple[int, int]:
+    return entry.offset, entry.record_index
+
+
+def _reasons(entries: Sequence[QuarantineEntry]) -> dict[tuple[int, int], str]:
+    return {_place(entry): entry.reason for entry in entries}
+
+
+def _columns(part: Part) -> tuple[str, str]:
     """Return the columns with file and offset of a row."""
     is_quarantine = part.table_name == QUARANTINE.name
     return ("file_id", "offset") if is_quarantine else ("source_file_id", "source_offset")
-
-
-def _is_expired_text(part: NewPart, expired: Mapping[date, Expired]) -> bool:
-    return part.table_name == EVENT_TEXTS_LANDED.name and part.session_date in expired
-
-
-class NotRereadError(Exception):
-    """A part cannot be read again; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class RereadPart:
-    """A damaged part: what is wrong with it, and why it was not replaced (None if it was)."""
-
-    part: Part
-    damage: str
-    why_not: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reread:
-    """Reads landing files again for damaged landed parts; ``clock`` returns the time."""
-
-    stores: Stores
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def run(self, wanted: Callable[[date], bool] = lambda _day: True) -> list[RereadPart]:
-        """Verify the landed parts of some dates, and replace the damaged ones.
-
-        Dates with a replaced part are queued for a build.
-
-        Raises:
-            LakeError: A new part cannot be written.
-            LedgerError: The ledger cannot be used.
-        """
-        files, _ = self.stores.landing.list_files(known_identities(self.stores))
-        results = [
-            self._reread(table, part, damage, files)
-            for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
-            for part, damage in self._damaged(table, wanted)
-        ]
-        dates = {result.part.session_date for result in results if result.why_not is None}
-        RebuildQueue(self.stores.ledger).touch({day for day in dates if day}, self.clock())
-        return results
-
-    def _damaged(self, table: Table, wanted: Callable[[date], bool]) -> Iterator[tuple[Part, str]]:
-        for part in Manifest(self.stores.ledger).all_current(table.name):
-            if part.session_date is not None and wanted(part.session_date):
-                try:
-                    self.stores.lake.verify(part)
-                except LakeError as error:
-                    yield part, str(error)
-
-    def _reread(
-        self, table: Table, part: Part, damage: str, present: Sequence[LandingFile]
-    ) -> RereadPart:
-        try:
-            self._replace(table, part, present)
-        except (NotRereadError, PartsNotCurrentError) as error:
-            return RereadPart(part, damage, str(error))
-        return RereadPart(part, damage, None)
-
-    def _replace(self, table: Table, part: Part, present: Sequence[LandingFile]) -> None:
-        manifest = Manifest(self.stores.ledger)
-        origins = manifest.origins(part.part_id)
-        if sum(origin.row_count for origin in origins) != part.row_count:
-            raise NotRereadError("it has events of lines that were retried from quarantine")
-        of_origins = (self._rows(table, part, origin, present) for origin in origins)
-        rows = pl.concat([table.no_rows, *of_origins])
-        new = self.stores.lake.write_part(
-            rows.sort(BUCKET, maintain_order=True),
-            table,
-            part.session_date,
-            f"again-{part.part_id}-{uuid.uuid4().hex[:8]}",
-        )
-        manifest.replace([part.part_id], new, self.clock())
-
-    def _rows(
-        self,
-        table: Table,
-        part: Part,
-        origin: PartOrigin,
-        present: Sequence[LandingFile],
-    ) -> pl.DataFrame:
-        """Return the rows of a part that came from some bytes of a landing file."""
-        file = self._found(SourceFiles(self.stores.ledger).get(origin.file_id), present)
-        settings = self.stores.settings
-        byte_range = ByteRange(origin.from_offset, origin.to_offset)
-        try:
-            with self.stores.landing.open(file) as handle:
-                documents = open_documents(handle, settings)
-                batch = read_byte_range(
-                    documents,
-                    origin.file_id,
-                    byte_range,
-                    settings,
-                    origin.read_at,
-                    organization_of(file.path),
-                )
-        except OSError as error:
-            raise NotRereadError(f"{file.path} cannot be read: {error}") from error
-        events = ForgottenEvents(self.stores).leave_out(batch.events).events
-        dated = assign_session_dates(events, self.stores.ledger, settings.start_date)
-        of_date = dated.events.filter(pl.col("session_date") == part.session_date)
-        rows = landed_rows(of_date.with_columns(buckets_of(of_date["session_id"])), table)
-        rows = self._without_others(table, part, origin, rows)
-        if rows.height != origin.row_count:
-            raise NotRereadError(
-                f"bytes {origin.from_offset} to {origin.to_offset} of {file.path} give "
-                f"{rows.height} rows, and gave {origin.row_count}: the file, this program or a "
-                "setting has changed"
-            )
-        self._check_ids(table, part, rows)
-        return rows
-
-    def _without_others(
-        self, table: Table, part: Part, origin: PartOrigin, rows: pl.DataFrame
-    ) -> pl.DataFrame:
-        """Return rows that no other part of the date has: some have moved there later."""
-        manifest, key = Manifest(self.stores.ledger), (*TEXT_KEY, "organization_id")
-        for other in manifest.current(table.name, part.session_date):
-            is_of = (origin.file_id, origin.from_offset)
-            origins = manifest.origins(other.part_id) if other.part_id != part.part_id else ()
-            if any(
-                (part_origin.file_id, part_origin.from_offset) == is_of for part_origin in origins
-            ):
-                present = self.stores.lake.read_part(other, table, key)
-                rows = rows.join(present, on=key, how="anti", nulls_equal=True)
-        return rows
-
-    def _found(self, source: SourceFile, present: Sequence[LandingFile]) -> LandingFile:
-        """Return the landing file: by its inode, or by its name if the folder is a copy."""
-        by_inode = [e for e in present if (e.device, e.inode) == (source.device, source.inode)]
-        found = [
-            *by_inode,
-            *(landing_file for landing_file in present if landing_file.path == source.path),
-        ]
-        for file in found:
-            try:
-                with self.stores.landing.open(file) as handle:
-                    if is_same_file(handle, source):
-                        return file
-            except OSError as error:
-                raise NotRereadError(f"{file.path} cannot be read: {error}") from error
-        if found:
-            raise NotRereadError(f"{source.path} was emptied or replaced since it was read")
-        raise NotRereadError(f"{source.path} is no longer in the landing folder")
-
-    def _check_ids(self, table: Table, part: Part, rows: pl.DataFrame) -> None:
-        """Check that events and texts of the same lines still belong together.
-
-        Raises:
-            NotRereadError: Another version of this program made other ids.
-        """
-        other = AGENT_EVENTS_LANDED if table is EVENT_TEXTS_LANDED else EVENT_TEXTS_LANDED
-        here = rows.select(TEXT_KEY)
-        of_files = pl.col("source_file_id").is_in(here["source_file_id"].unique().to_list())
-        try:
-            there = self.stores.lake.read(
-                other, filter(None, [part.session_date]), TEXT_KEY, of_files
-            )
-        except LakeError:  # damaged as well: it is read again after this one, and checked then
-            return
-        there = there.join(here, on=TEXT_KEY[1:], how="semi")
-        texts, events = (here, there) if table is EVENT_TEXTS_LANDED else (there, here)
-        if not texts.join(events, on=TEXT_KEY, how="anti").is_empty():
-            raise NotRereadError(
-                "its events have other ids than before: another version of this program read them"
-            )

@@ -22,7 +22,8 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import INGEST_BATCHES
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SessionIndex
-from evaluation_pipelines.telemetry.quarantine.retry import Reread, Retry
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines.telemetry.reread import Reread
 from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.telemetry.placing.span_lines import (
     DAY_S,

@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.replaced_parts import GRACE_PERIOD, replace_parts
+from evaluation_pipelines.telemetry import reread
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.ingest import Ingest
@@ -316,6 +317,18 @@ def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:
         assert landed(workplace) == [0, 1]
 
 
+def test_a_copy_of_the_landing_folder_can_be_retried(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        path = workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+        content = path.read_bytes()
+        path.rename(tmp_path / "original.jsonl")  # keeps its inode, so that the copy has another
+        path.write_bytes(content)
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 1
+        assert landed(workplace) == [0]
+
+
 def gone(path: Path) -> None:
     path.unlink()
 
@@ -335,8 +348,8 @@ def rewritten_beyond_its_head(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (gone, quarantine_retry.GONE),
-        (emptied, quarantine_retry.REPLACED),
+        (gone, reread.GONE),
+        (emptied, reread.REPLACED),
         (rewritten_beyond_its_head, quarantine_retry.CHANGED),
     ],
 )
