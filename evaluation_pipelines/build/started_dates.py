@@ -74,7 +74,9 @@ class StagingLake(Lake):
         """Stage parts in place of the current ones; ``commit`` checks the locks."""
         for part in parts:
             others = [
-                new_part for new_part in self._of(part.session_date) if not part.replaces(new_part)
+                new_part
+                for new_part in self._staged_parts(part.session_date)
+                if not part.replaces(new_part)
             ]
             self._staged[part.session_date] = [*others, part]
 
@@ -91,16 +93,18 @@ class StagingLake(Lake):
                 another one swept the date; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
         """
-        if gone := [part.path for part in self._of(day) if not self.store.exists(part.path)]:
+        if gone := [
+            part.path for part in self._staged_parts(day) if not self.store.exists(part.path)
+        ]:
             raise LakeError(
                 f"{', '.join(gone)} of {self.where()} was deleted while {day} was built."
             )
-        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), hold)
+        Manifest(self._ledger).switch(self._staged_parts(day), datetime.now(UTC), hold)
         self.forget(day)
 
     def discard(self, day: date) -> None:
         """Delete the staged parts of a date, which were not committed: the disk may be full."""
-        for part in self._of(day):
+        for part in self._staged_parts(day):
             with suppress(OSError):  # swept later, like the files of a crash
                 self.store.delete(part.path)
         self.forget(day)
@@ -112,14 +116,14 @@ class StagingLake(Lake):
         """
         self._staged.pop(day, None)
 
-    def _of(self, day: date | None) -> list[NewPart]:
+    def _staged_parts(self, day: date | None) -> list[NewPart]:
         return self._staged.get(day, [])
 
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
         staged = [
             part
             for day in (list(self._staged) if dates is None else dates)
-            for part in self._of(day)
+            for part in self._staged_parts(day)
             if part.table_name == table.name
             and self.shard.overlaps(part.first_bucket, part.last_bucket)
         ]

@@ -75,7 +75,7 @@ def forget(
             _print_result(stores, forgot)
         else:
             write_rows(_items(stores, forgot), form, _ITEM, **_erasure(forgot))
-        left = list(_left(stores, forgot))
+        left = list(_remaining_traces(stores, forgot))
     if left:
         for message in left:
             print_error(one_line(message))
@@ -127,7 +127,7 @@ def _erasure(forgot: Forgot) -> dict[str, object]:
     }
 
 
-def _left(stores: Stores, forgot: Forgot) -> Iterator[str]:
+def _remaining_traces(stores: Stores, forgot: Forgot) -> Iterator[str]:
     """Yield what still has something of it, and what to do."""
     kept = [trace for trace in forgot.landing if trace.kept_because is not None]
     if kept:

@@ -127,10 +127,12 @@ def assign(
     ] = None,
 ) -> None:
     """Print the arm of a session or person: always the same."""
-    print_line(one_line((_of_ledger(name) if plan is None else _of_file(name, plan)).arm(unit)))
+    print_line(
+        one_line((_read_plan(name) if plan is None else _read_plan_file(name, plan)).arm(unit))
+    )
 
 
-def _of_ledger(name: str) -> Plan:
+def _read_plan(name: str) -> Plan:
     from evaluation_pipelines.comparison.experiments import plan_of
     from evaluation_pipelines.settings import load_settings
     from evaluation_pipelines.storage.stores import read_stores
@@ -139,7 +141,7 @@ def _of_ledger(name: str) -> Plan:
         return plan_of(stores.ledger, name)
 
 
-def _of_file(name: str, path: Path) -> Plan:
+def _read_plan_file(name: str, path: Path) -> Plan:
     try:
         plan = read_plan(path.read_text("utf-8"))
     except ValueError as error:

@@ -218,7 +218,7 @@ def _list_agents(
     with read_stores(settings) as stores, _past(stores, then) as past:
         now, waiting = then or datetime.now(UTC), _waiting(stores, form)
         every = agents(stores, now, past=past, unread=unread, waiting=waiting)
-    ranked = _of_organization(every, organization)
+    ranked = _organization_rows(every, organization)
     for message in unread:
         print_error(f"error: {one_line(message)}")
     if form is not OutputFormat.TABLE:
@@ -243,7 +243,7 @@ def _list_identities(
         _clickhouse(stores, past) as store,
     ):
         scores = store.scores() if then is None else store.scores_as_of(then)
-        named = _of_organization(with_agents(store, scores), organization)
+        named = _organization_rows(with_agents(store, scores), organization)
     ranked = named.sort(-pl.col("overall_score"), "identity_id")
     if form is not OutputFormat.TABLE:
         write_rows(ranked.head(limit), form)
@@ -316,7 +316,7 @@ def _retraction(
     return Retraction(event_id, None if identity is None else (str(identity),))
 
 
-def _of_organization(rows: pl.DataFrame, organization: str | None) -> pl.DataFrame:
+def _organization_rows(rows: pl.DataFrame, organization: str | None) -> pl.DataFrame:
     if organization is None:
         return rows
     return rows.filter(pl.col("organization_id") == organization)
@@ -378,7 +378,7 @@ def _agent_row(
     rows: pl.DataFrame, agent: str, organization: str | None, now: datetime
 ) -> dict[str, Any]:
     """Return the row of an agent; for an unknown agent, only its record."""
-    found = _of_organization(rows, organization)
+    found = _organization_rows(rows, organization)
     if found.height > 1:
         names = ", ".join(
             one_line(organization_id) for organization_id in sorted(found["organization_id"])

@@ -164,7 +164,9 @@ def print_session(
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
     for name, shown in _LINES.items():
-        if said := [_said(name, fact.lower(), facts[fact]) for fact in shown if fact in facts]:
+        if said := [
+            _named_fact(name, fact.lower(), facts[fact]) for fact in shown if fact in facts
+        ]:
             _print_fact(name, ", ".join(said))
     for kind, value in outcome_facts(view.outcomes):
         _print_fact(kind.lower(), one_line(value))
@@ -189,7 +191,7 @@ def print_session(
         print_table("\nEvaluations by other programs", columns, rows, essential=3)
 
 
-def _said(line: str, name: str, value: str) -> str:
+def _named_fact(line: str, name: str, value: str) -> str:
     """Return a fact with its name, unless the line has the same name."""
     return value if name == line else f"{name} {value}"
 

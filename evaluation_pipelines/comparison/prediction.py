@@ -206,7 +206,7 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> Tested:
     names = _names(sessions)
     found = outcome_values(rows, sessions, rule)
     joined = sessions.join(found, on=SESSION_KEY, how="left").with_columns(
-        pl.when(pl.lit(rule.is_inside) | _known_at(name).lt(pl.col("at"))).then(name).alias(name)
+        pl.when(pl.lit(rule.is_inside) | _score_time(name).lt(pl.col("at"))).then(name).alias(name)
         for name in names
     )
     known = joined.filter(pl.col("value").is_not_null())
@@ -250,7 +250,7 @@ def _tested(sessions: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> Tested:
     )
 
 
-def _known_at(score: str) -> pl.Expr:
+def _score_time(score: str) -> pl.Expr:
     if score == "effective":
         return pl.coalesce("effective@", "ended_at")
     return pl.col("judge@") if score.startswith("judge") else pl.col("ended_at")

@@ -187,12 +187,12 @@ def _unreported(
         found[name] |= {
             date.fromisoformat(day)
             for day, now in changed.items()
-            if not _tells(told.get(day, {}), name, now)
+            if not _has_parts(told.get(day, {}), name, now)
         }
     return found, quiet
 
 
-def _tells(tags: Mapping[str, str], name: str, parts: Sequence[Part]) -> bool:
+def _has_parts(tags: Mapping[str, str], name: str, parts: Sequence[Part]) -> bool:
     """Return whether the tags of an event about a partition tell the parts that it has."""
     if name == AGENT_EVENTS_LANDED.name:
         return tags.get(DATA_VERSION_TAG) == landed_version(sum(part.row_count for part in parts))

@@ -169,7 +169,9 @@ class Expire:
                 return
             parts = Manifest(self.stores.ledger).of_date(day)
             left = [
-                (part, self._left(part, kind)) for part in parts if _goes(part.table_name, kind)
+                (part, self._remaining_rows(part, kind))
+                for part in parts
+                if _goes(part.table_name, kind)
             ]
             now = self.clock()
 
@@ -183,7 +185,7 @@ class Expire:
             else:
                 result.busy.append(f"telemetry of {day} has just been ingested. Run this again.")
 
-    def _left(self, part: Part, kind: str) -> pl.DataFrame | None:
+    def _remaining_rows(self, part: Part, kind: str) -> pl.DataFrame | None:
         """Return what stays of a part; None if no part takes its place."""
         if kind == "sessions":
             return None

@@ -49,7 +49,7 @@ def erase_parts(context: ErasureContext) -> None:
     """
     has_traces = cache(partial(_has_traces, context))  # a part never changes
     current = Manifest(context.stores.ledger).all_tables()
-    days = {part.session_date for part in _of_sessions(context, current) if has_traces(part)}
+    days = {part.session_date for part in _session_parts(context, current) if has_traces(part)}
     for day in sorted(days, key=lambda day: day or date.min):
         # Parts that were merged meanwhile are looked at again.
         while not _is_erased(context, day, has_traces):
@@ -63,7 +63,7 @@ def _is_erased(
     stores = context.stores
     with ExitStack() as locks:
         hold = context.hold if day is None else lock_date(stores, day, locks)
-        parts = _of_sessions(context, Manifest(stores.ledger).of_date(day))
+        parts = _session_parts(context, Manifest(stores.ledger).of_date(day))
         found = [part for part in parts if has_traces(part)]
         left = ((part, _without_traces(context, part)) for part in found)
 
@@ -93,7 +93,7 @@ _TABLES = {
 """Tables with rows of sessions or lines; tables over many sessions are made again."""
 
 
-def _of_sessions(context: ErasureContext, parts: Iterable[Part]) -> list[Part]:
+def _session_parts(context: ErasureContext, parts: Iterable[Part]) -> list[Part]:
     """Return the parts with rows of sessions, and those of the quarantine that still exist."""
     exists = context.stores.lake.store.exists
     return [

@@ -85,7 +85,7 @@ def select(stores: Stores, subject: Subject) -> Selection:
     if subject.kind == "person":
         known = seen.select(SESSIONS.names()).unique()
         sessions += [
-            with_nameless(_of_windows(stores, person.subject), known) for person in known_as
+            with_nameless(_built_sessions(stores, person.subject), known) for person in known_as
         ]
     subagents = _subagents(stores)
     return Selection(
@@ -169,7 +169,7 @@ def _indexed(stores: Stores) -> pl.DataFrame:
     return pl.concat([empty, index.with_columns(organization)], how="diagonal")
 
 
-def _of_windows(stores: Stores, subject: Subject) -> pl.DataFrame:
+def _built_sessions(stores: Stores, subject: Subject) -> pl.DataFrame:
     """Return the sessions of a person as the last build has filed them."""
     is_of = pl.col("person_id") == subject.value
     days = stores.lake.partitions(AGENT_SESSIONS)
@@ -220,12 +220,12 @@ class NothingKnownError(UserError):
     def __init__(self, subject: Subject, people: Sequence[str] = ()) -> None:
         super().__init__(
             f"Nothing is known of the {subject.kind} {subject.value!r}: "
-            f"{_what_to_type(subject, people)}. Telemetry that was not read yet is known after: "
+            f"{_wanted_option(subject, people)}. Telemetry that was not read yet is known after: "
             "evaluation-pipelines ingest"
         )
 
 
-def _what_to_type(subject: Subject, people: Sequence[str]) -> str:
+def _wanted_option(subject: Subject, people: Sequence[str]) -> str:
     if people:
         named = " or ".join(f"--person {shlex.quote(person)}" for person in people)
         return f"the identities have it, forget {named} takes all of that person"

@@ -143,7 +143,7 @@ class Outbox:
             current.setdefault((owner, key), {})[name] = content
         with writing(self._engine) as connection:
             hold.check(connection)
-            known = _known(connection, day, current)
+            known = _known_rows(connection, day, current)
             newest = connection.scalar(sa.select(sa.func.max(_ROW.position))) or 0
             first = position = max(newest + 1, to_us(now))
             rows = list[dict[str, object]]()
@@ -177,7 +177,7 @@ class Outbox:
         """
         with writing(self._engine) as connection:
             for change in passed:
-                is_it = _is_one_of([change.key])
+                is_it = _has_session_key([change.key])
                 for row in _changes(connection, is_it, is_locked=True):
                     marks = {
                         name: (_PASSED, mark[1]) if change.marks.get(name) == mark else mark
@@ -197,7 +197,7 @@ class Outbox:
     def of_session(self, organization: str, key: str) -> list[Change]:
         """Return the row of a session, if it has one."""
         with reading(self._engine) as connection:
-            return _changes(connection, _is_one_of([(organization, key)]))
+            return _changes(connection, _has_session_key([(organization, key)]))
 
 
 def events_of(
@@ -372,19 +372,19 @@ def _changes(
     ]
 
 
-def _known(
+def _known_rows(
     connection: sa.Connection, day: date, current: Collection[SessionKey]
 ) -> dict[SessionKey, Change]:
     """Return the rows of a date, and of its current sessions that had another date before."""
     found = _changes(connection, _ROW.session_date == day, is_locked=True)
     others = sorted(set(current) - {change.key for change in found})
     for start in range(0, len(others), _KEYS_AT_ONCE):
-        is_one = _is_one_of(others[start : start + _KEYS_AT_ONCE])
+        is_one = _has_session_key(others[start : start + _KEYS_AT_ONCE])
         found += _changes(connection, is_one, is_locked=True)
     return {change.key: change for change in found}
 
 
-def _is_one_of(keys: Sequence[SessionKey]) -> sa.ColumnElement[bool]:
+def _has_session_key(keys: Sequence[SessionKey]) -> sa.ColumnElement[bool]:
     return sa.tuple_(_ROW.organization_id, _ROW.session_key).in_(keys)
 
 

@@ -216,7 +216,7 @@ def read_anchors(ledger: Ledger, change: Change) -> pl.DataFrame:
         rows = [tuple(row) for row in connection.execute(query)]
         anchors = pl.DataFrame(rows, schema, orient="row")
         for side, judge in change.judges.items():
-            said = _said(connection, judge).select(pl.all().name.prefix(f"{side}_"))
+            said = _anchor_scores(connection, judge).select(pl.all().name.prefix(f"{side}_"))
             keys = [f"{side}_{name}" for name in CONTENT_KEY]
             anchors = anchors.join(said, left_on=CONTENT_KEY, right_on=keys, how="left")
     return anchors.sort("classification_label", "agent_model", "place")
@@ -252,7 +252,7 @@ def _is_by(judge: Judge) -> list[sa.ColumnElement[bool]]:
     return [ANCHOR_SCORES.c[name] == value for name, value in pairs]
 
 
-def _said(connection: sa.Connection, judge: Judge) -> pl.DataFrame:
+def _anchor_scores(connection: sa.Connection, judge: Judge) -> pl.DataFrame:
     """Return what a judge has said of all anchors, of this change or of another one."""
     scoring = ANCHOR_SCORES.c
     query = sa.select(*(scoring[name] for name in _SCORING)).where(*_is_by(judge))

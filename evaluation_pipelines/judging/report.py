@@ -136,7 +136,7 @@ class JudgeReport:
         if self.skip_reason is not None:
             return f"nothing was judged: {self.skip_reason}"
         if not (self.candidates or self.discarded or self.unreadable or self._has_batches()):
-            return "; ".join(["nothing is due", *self._left_over()])
+            return "; ".join(["nothing is due", *self._not_judged()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
             f"{len(self.totals)} of {self.candidates} sessions judged{mean}",
@@ -160,7 +160,7 @@ class JudgeReport:
         problems = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
-        return "; ".join([", ".join(parts), *problems, *self._left_over(), *self._counted()])
+        return "; ".join([", ".join(parts), *problems, *self._not_judged(), *self._counted()])
 
     def _has_batches(self) -> bool:
         """Return whether batches gave something to report: replies, or a problem."""
@@ -174,7 +174,7 @@ class JudgeReport:
         counted = f"{number} judged, {number - self.not_counted.total()} count"
         return [": ".join([counted, *(f"{n} not, {why}" for why, n in self.not_counted.items())])]
 
-    def _left_over(self) -> list[str]:
+    def _not_judged(self) -> list[str]:
         left = [f"{number} not judged: {why}" for why, number in self.faults.items()]
         if self.outdated:
             left.append(

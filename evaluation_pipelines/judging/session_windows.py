@@ -92,10 +92,10 @@ def _windows(
     renamed = rows.with_columns(ended, excluded_by(rules or {})).drop(_extra_columns(rules))
     expired = expired_dates(stores.ledger)
     windows = (Window(**row) for row in renamed.rename(_COLUMNS).iter_rows(named=True))
-    return [_as_it_is_left(window, expired.get(window.session_date)) for window in windows]
+    return [_without_expired_texts(window, expired.get(window.session_date)) for window in windows]
 
 
-def _as_it_is_left(window: Window, expired: Expired | None) -> Window:
+def _without_expired_texts(window: Window, expired: Expired | None) -> Window:
     """Return a window without texts if they have expired; one that had none has lost nothing."""
     if expired is None or (expired == "texts" and window.content_level == "none"):
         return window

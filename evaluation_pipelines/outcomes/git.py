@@ -121,7 +121,7 @@ class Repository:
         tip = self._git("rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}").strip()
         commits = {commit.commit_id: commit for commit in self._log(branch, since)}
         is_shallow = self._git("rev-parse", "--is-shallow-repository").strip() != "false"
-        return History(commits, tip, is_shallow, min(self._known_until(tip) or now, now))
+        return History(commits, tip, is_shallow, min(self._last_fetched(tip) or now, now))
 
     def _default_branch(self) -> str:
         head = self._git("symbolic-ref", "-q", "refs/remotes/origin/HEAD", ok=(0, 1)).strip()
@@ -149,7 +149,7 @@ class Repository:
         ):
             yield Commit(commit_id, tuple(parents.split()), _time(seconds), reverted_ids(message))
 
-    def _known_until(self, tip: str) -> datetime | None:
+    def _last_fetched(self, tip: str) -> datetime | None:
         """Return the time of the last fetch, without one the time of the last commit.
 
         A repository without remotes is where commits are made: None, it has all of them.

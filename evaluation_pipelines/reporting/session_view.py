@@ -153,7 +153,7 @@ def session_view(
     session = find(stores, query, lookup.windows.get(query.session, ()))
     profile = _best_match(lookup, session)
     window = window_of(stores, session, time, stores.settings.exclude_sessions)
-    days, is_one = [session["session_date"]], _is_of(session)
+    days, is_one = [session["session_date"]], _is_session(session)
     key = session["organization_id"], session["session_key"]
     evaluation = stores.lake.read(SESSION_EVALUATIONS, days, where=is_one)
     overrides = OverrideStore(stores.ledger).of_dates(days).filter(is_one)
@@ -255,7 +255,7 @@ def _first(rows: pl.DataFrame) -> Row | None:
     return None if rows.is_empty() else rows.row(0, named=True)
 
 
-def _is_of(session: SessionRow) -> pl.Expr:
+def _is_session(session: SessionRow) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == session[name] for name in SESSION_KEY)
 
 

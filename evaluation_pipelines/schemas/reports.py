@@ -197,7 +197,7 @@ LIFT_MEASURES = {
 """Measure of the lift -> its meaning."""
 
 
-def _of(measure: str, meaning: str) -> tuple[Column, ...]:
+def _measure_columns(measure: str, meaning: str) -> tuple[Column, ...]:
     return columns(
         (f"{measure}_sessions", pl.Int64, f"clean sessions of which it is known: {meaning}"),
         (f"{measure}_baseline_sessions", pl.Int64, "baseline sessions of which it is known"),
@@ -262,7 +262,7 @@ MASQUE_LIFT = Table(
             ("last_date", pl.Date, "last session date of either side"),
             ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ),
-        *(column for item in LIFT_MEASURES.items() for column in _of(*item)),
+        *(column for item in LIFT_MEASURES.items() for column in _measure_columns(*item)),
     ),
 )
 

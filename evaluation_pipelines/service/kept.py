@@ -88,9 +88,9 @@ class ComparedDays:
 
     def read(self, stores: Stores, days: Sequence[date]) -> Mapping[date, ComparedTables]:
         """Return the tables of days; as ``ComparedTables.read``."""
-        return {day: self._of(stores, day) for day in days}
+        return {day: self._day_tables(stores, day) for day in days}
 
-    def _of(self, stores: Stores, day: date) -> ComparedTables:
+    def _day_tables(self, stores: Stores, day: date) -> ComparedTables:
         # Before the tables: files that come after it are read once more the next time.
         files = tuple(part.path for table in COMPARED for part in stores.lake.parts(table, [day]))
         with self._lock:
@@ -283,7 +283,7 @@ class RecentResults(Generic[_Asked, _Result]):
 
         While a new one is computed it is the previous one, and ``None`` if there is none.
         """
-        known = self._asked_for(asked, now)
+        known = self._entry(asked, now)
         try:
             return known.computed.result(patience_s)
         except NotReadyError:
@@ -298,7 +298,7 @@ class RecentResults(Generic[_Asked, _Result]):
             ServiceError: 503, it takes too long.
         """
         waiter = object()
-        known = await run_in_threadpool(self._asked_for, asked, now, waiter)
+        known = await run_in_threadpool(self._entry, asked, now, waiter)
         computed = asyncio.wrap_future(known.computed)
         try:
             await asyncio.wait([computed], timeout=_ANSWER_PATIENCE_S)
@@ -314,9 +314,7 @@ class RecentResults(Generic[_Asked, _Result]):
             )
         return computed.result()
 
-    def _asked_for(
-        self, asked: _Asked, now: datetime, waiter: object | None = None
-    ) -> _Known[_Result]:
+    def _entry(self, asked: _Asked, now: datetime, waiter: object | None = None) -> _Known[_Result]:
         with self._lock:
             known = self._refreshed(asked, now)
             if waiter is not None:

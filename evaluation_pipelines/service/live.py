@@ -81,7 +81,7 @@ class Keeper:
             except OSError as error:
                 reason = f"it cannot be started: {error.strerror or error}"
             else:
-                reason = _why(await _ended(process))
+                reason = _exit_reason(await _ended(process))
             if monotonic() - began >= _RAN_WELL_S:
                 pause_s = _FIRST_PAUSE_S
             told = "telemetry is not read and built: %s. Next try in %g s"
@@ -114,7 +114,7 @@ async def _ended(process: Process) -> int:
         raise
 
 
-def _why(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 

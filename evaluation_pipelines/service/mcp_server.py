@@ -362,7 +362,7 @@ def serve_stdio(stores: Stores) -> None:
     try:
         questions.caller()
     except ServiceError as error:
-        raise UserError(_said(error)) from error
+        raise UserError(_error_text(error)) from error
     server_of(questions).run("stdio")
 
 
@@ -391,12 +391,12 @@ def _answered(ask: Callable[..., Any]) -> Callable[..., str]:
         try:
             return _fenced(ask(*arguments, **named))
         except (UserError, HTTPException, ValueError) as error:
-            raise ToolError(_fenced({"error": _said(error)})) from error
+            raise ToolError(_fenced({"error": _error_text(error)})) from error
 
     return answered
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ServiceError):
         return " ".join(filter(None, (error.detail, error.help_text)))
     return str(error)

@@ -80,7 +80,7 @@ def score_files(
             for batch in _batches(name, documents, settings, progress or Silent(), session):
                 scored.counts.add(batch.counts)
                 scored.quarantined += [(name, line) for line in batch.quarantined]
-                events = _of_session(batch.events, session)
+                events = _session_events(batch.events, session)
                 batches.append(events.select(AGENT_EVENTS.schema.names()))
             if why := _why_cut(documents):
                 scored.cut.append(SkippedFile(name, why))
@@ -137,7 +137,7 @@ def _is_before(offset: int, line: RawLine) -> bool:
     return line.offset < offset
 
 
-def _of_session(events: pl.DataFrame, session: str | None) -> pl.DataFrame:
+def _session_events(events: pl.DataFrame, session: str | None) -> pl.DataFrame:
     if session is None:
         return events
     return events.filter(pl.col("session_id").is_in(sorted(session_ids_of(session))))

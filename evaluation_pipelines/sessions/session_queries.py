@@ -85,12 +85,12 @@ _COUNTS = ("prompts", "tools_denied")
 def without_unknown_counts(sessions: pl.DataFrame) -> pl.DataFrame:
     """Return sessions with null for each 0 that only says that the program sends no such events."""
     return sessions.with_columns(
-        pl.when((pl.col(name) != 0) | ~_is_of(name)).then(pl.col(name)).alias(name)
+        pl.when((pl.col(name) != 0) | ~_lacks_events(name)).then(pl.col(name)).alias(name)
         for name in _COUNTS
     )
 
 
-def _is_of(name: str) -> pl.Expr:
+def _lacks_events(name: str) -> pl.Expr:
     """Return whether a session is of a program that does not send these events."""
     programs = {dialect.source_cli for dialect in DIALECTS if name in dialect.never_sends}
     return pl.col("source_cli").is_in(sorted(programs)).fill_null(value=False)

@@ -104,12 +104,12 @@ def _large_events(lake: Lake, day: date) -> BuiltPartition:
 
     to_compare = all_rows(DEDUPLICATION_COLUMNS, landed)
     kept = rows_by_date(kept_events(to_compare), [day])[day]["row_no"]
-    rows, columns = to_compare.height, list(_taken(to_compare.select("organization_id"), kept))
+    rows, columns = to_compare.height, list(_take_rows(to_compare.select("organization_id"), kept))
     del landed, to_compare
     names.remove("organization_id")
     for first in range(0, len(names), _COLUMNS_READ_TOGETHER):
-        together_read = names[first : first + _COLUMNS_READ_TOGETHER]
-        columns += _taken(all_rows(together_read, _landed(lake, parts, together_read)), kept)
+        chunk = names[first : first + _COLUMNS_READ_TOGETHER]
+        columns += _take_rows(all_rows(chunk, _landed(lake, parts, chunk)), kept)
     events = pl.DataFrame(columns).select(AGENT_EVENTS.schema.names())
     return _events(events, rows, Counter(together.dropped))
 
@@ -119,7 +119,7 @@ def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.
     return pl.concat([AGENT_EVENTS.no_rows.select(columns), *frames])
 
 
-def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> Iterator[pl.Series]:
+def _take_rows(frame: pl.DataFrame, row_numbers: pl.Series) -> Iterator[pl.Series]:
     """Yield the columns of some rows of a frame, which is left empty: it does not fit twice."""
     for name in frame.columns:
         column = frame.drop_in_place(name)

@@ -43,7 +43,7 @@ def _base_url(url: str) -> str:
     return url
 
 
-def _none_of(text: object) -> object:
+def _none_if_named(text: object) -> object:
     return None if isinstance(text, str) and text.strip().lower() == "none" else text
 
 
@@ -62,7 +62,7 @@ def _flags_of(text: object) -> object:
 
 
 def _personal_data(value: object) -> object:
-    return () if _none_of(value) is None else split_names(value)
+    return () if _none_if_named(value) is None else split_names(value)
 
 
 PersonalData: TypeAlias = Literal["email", "card", "iban", "ssn", "phone", "ip", "home"]
@@ -92,7 +92,7 @@ class JudgeEndpointSettings(SettingsSection):
         default=None,
         description="name of the model. Without it no model judges",
     )
-    judge_temperature: Annotated[float | None, BeforeValidator(_none_of)] = Field(
+    judge_temperature: Annotated[float | None, BeforeValidator(_none_if_named)] = Field(
         default=0.0,
         ge=0,
         le=2,

@@ -48,7 +48,7 @@ class ClickHouse:
         Raises:
             ClickHouseError: the statement failed.
         """
-        with _told(name):
+        with _own_errors(name):
             table = self._client.query_arrow(read_clickhouse_sql(name), parameters=values)
         frame = pl.DataFrame(pl.from_arrow(table))
         return frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
@@ -64,7 +64,7 @@ class ClickHouse:
 
         statement = read_clickhouse_sql(name)
         try:
-            with _told(name), self._client.query_arrow_stream(statement, values) as blocks:
+            with _own_errors(name), self._client.query_arrow_stream(statement, values) as blocks:
                 yield from blocks
         except (ArrowException, HTTPError) as error:
             raise ClickHouseUnavailableError(f"{name}: {_first_line(error)}") from error
@@ -75,7 +75,7 @@ class ClickHouse:
         Raises:
             ClickHouseError: the statement failed.
         """
-        with _told(statement.partition("\n")[0]):
+        with _own_errors(statement.partition("\n")[0]):
             self._client.command(statement, parameters=values)
 
     def insert(self, table: str, frame: pl.DataFrame) -> None:
@@ -98,7 +98,7 @@ class ClickHouse:
         Raises:
             ClickHouseError: the insert failed; some of the rows may be stored.
         """
-        with _told(f"insert into {table}"):
+        with _own_errors(f"insert into {table}"):
             # Rows of one insert may span more months or dates than the engine expects.
             self._client.insert_arrow(table, rows, settings={"max_partitions_per_insert_block": 0})
 
@@ -252,7 +252,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _own_errors(what: str) -> Iterator[None]:
     """Convert errors of the client to ours."""
     from clickhouse_connect.driver.exceptions import Error, OperationalError
 

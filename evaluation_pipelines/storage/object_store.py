@@ -417,7 +417,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no typ
 
     def info(self, path: str, **_options: Any) -> Mapping[str, object]:
         """Return name, type and size of an object."""
-        store, in_store = self._found(path)
+        store, in_store = self._store_and_path(path)
         return {"name": path, "type": "file", "size": store.size_bytes(in_store)}
 
     def modified(self, path: str) -> datetime:
@@ -425,10 +425,10 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no typ
         return datetime.fromtimestamp(0, UTC)
 
     def _open(self, path: str, mode: str = "rb", **_options: Any) -> "ObjectFile":
-        store, in_store = self._found(path)
+        store, in_store = self._store_and_path(path)
         return ObjectFile(self, path, store, in_store)
 
-    def _found(self, path: str) -> tuple[ObjectStore, str]:
+    def _store_and_path(self, path: str) -> tuple[ObjectStore, str]:
         """Return the store of an object and its path there."""
         url = path if "://" in path else f"{self._scheme}://{path}"
         for root, store in _STORES.items():

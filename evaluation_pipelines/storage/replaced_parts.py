@@ -336,7 +336,7 @@ def _overlapping_batches(ledger: Ledger) -> Iterator[str]:
 def _part_faults(lake: Lake, manifest: Manifest, table: Table) -> Iterator[str]:
     parts = manifest.all_current(table.name)
     for part in parts:
-        yield from _of_file(lake, table, part)
+        yield from _file_faults(lake, table, part)
         if part.slot is None:
             origins = manifest.origins(part.part_id)
             read = sum(origin.row_count for origin in origins)
@@ -347,7 +347,7 @@ def _part_faults(lake: Lake, manifest: Manifest, table: Table) -> Iterator[str]:
             yield f"{_row(one)}: part {other.part_id} of the same slot is current, too"
 
 
-def _of_file(lake: Lake, table: Table, part: Part) -> Iterator[str]:
+def _file_faults(lake: Lake, table: Table, part: Part) -> Iterator[str]:
     """Yield where a row of the manifest differs from its file; a damaged file is no fault of it."""
     if part.path.rpartition("/")[0] != lake.folder(table, part.session_date):
         yield f"{_row(part)}: its date {part.session_date} is not that of its path {part.path}"

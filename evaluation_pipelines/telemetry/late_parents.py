@@ -258,7 +258,7 @@ def _move(
         plan.note(connection)
         touch(connection, dates, now)
 
-    left = (row for day in sorted(dates) for row in _left(stores, plan, day, moved))
+    left = (row for day in sorted(dates) for row in _remaining_rows(stores, plan, day, moved))
     try:
         is_done = replace_parts(stores.ledger, stores.lake, holds[1], left, now, commit) is not None
     finally:
@@ -266,7 +266,7 @@ def _move(
             stores.lake.store.delete(part.path)
 
 
-def _left(
+def _remaining_rows(
     stores: Stores, plan: _Plan, day: date, moved: _Moved
 ) -> Iterator[tuple[Part, pl.DataFrame | None]]:
     """Yield the changed parts of a date, with the rows that stay. Others become new parts."""

@@ -183,9 +183,9 @@ def parse_query(
     return ListQuery(
         **values,
         dates=_span(_date(given, "from"), _date(given, "to")),
-        score=_one_of(given, "score", SCORES),
-        judge=_one_of(given, "judge", JUDGED),
-        outcome=_one_of(given, "outcome", OUTCOMES),
+        score=_allowed_choice(given, "score", SCORES),
+        judge=_allowed_choice(given, "judge", JUDGED),
+        outcome=_allowed_choice(given, "outcome", OUTCOMES),
         alert=_number(given, "alert"),
         sort=parse_order(given.get("sort"), orders, usual_order),
     )
@@ -216,7 +216,7 @@ def _number(fields: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _one_of(fields: Mapping[str, str], name: str, allowed: Mapping[str, str]) -> str | None:
+def _allowed_choice(fields: Mapping[str, str], name: str, allowed: Mapping[str, str]) -> str | None:
     value = fields.get(name)
     if value is not None and value not in allowed:
         raise ValueError(f"{name} must be one of: {', '.join(allowed)}")

@@ -230,7 +230,7 @@ def with_details(
     """
     names = [name for name in names if name not in rows.columns or name in _OF_JUDGE]
     days = rows["session_date"].unique().sort().to_list()
-    is_one = _is_one_of(rows)
+    is_one = _is_listed_session(rows)
     if nested := [column for column in _NESTED if column in names]:
         found = stores.lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, *nested], is_one)
         rows = rows.join(found, on=SESSION_KEY, how="left", maintain_order="left")
@@ -361,7 +361,7 @@ def _stored(
     first, *others = _STORED.items()
     rows = lake.read(first[0], days, list(first[1]), chosen)
     days = rows["session_date"].unique().sort().to_list()
-    is_one = None if chosen is None else _is_one_of(rows)
+    is_one = None if chosen is None else _is_listed_session(rows)
     for table, names in others:
         if is_past and table is EVALUATION_BOOKS:  # no past state of it is kept
             found = table.no_rows.select(*SESSION_KEY, *names)
@@ -381,13 +381,13 @@ def _explained(lake: Lake, days: Sequence[date], rows: pl.DataFrame) -> pl.DataF
     is_counting = pl.col("card_id").is_in(low["card_id"].drop_nulls().implode())
     days = days if low.height else []
     cards = lake.read(SCORECARDS, days, CARD_COLUMNS, is_counting)
-    scores = lake.read(JUDGE_SCORES, days, TAG_COLUMNS, _is_one_of(low))
+    scores = lake.read(JUDGE_SCORES, days, TAG_COLUMNS, _is_listed_session(low))
     return rows.join(worst_criteria(cards), on="card_id", how="left").join(
         judge_tags(scores), on=[*SESSION_KEY, "content_hash"], how="left"
     )
 
 
-def _is_one_of(rows: pl.DataFrame) -> pl.Expr:
+def _is_listed_session(rows: pl.DataFrame) -> pl.Expr:
     return pl.col("session_key").is_in(rows["session_key"].unique().implode())
 
 

@@ -172,7 +172,7 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
     """
     return [
         f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
-        f"mean score {_score(now)} of 100 (before {_score(before)}), {_of_how_many(now)}",
+        f"mean score {_score(now)} of 100 (before {_score(before)}), {_sessions_behind(now)}",
         f"cost {_cost(now)} (before {_cost(before)})",
         *_merged(now, before),
     ]
@@ -212,7 +212,7 @@ def _score(rows: pl.DataFrame) -> str:
     return points(found if isinstance(found, float) else None)
 
 
-def _of_how_many(rows: pl.DataFrame) -> str:
+def _sessions_behind(rows: pl.DataFrame) -> str:
     """Say how many sessions a mean score is of, and which scored ones it leaves out."""
     scored, shown = int(rows[IS_SCORED].sum()), rows["effective_100"].count()
     if shown == scored:

@@ -155,7 +155,7 @@ def attention(facts: Facts) -> list[Item]:
         *([] if facts.examined is None else _arrivals(facts, examined)),
         *([_silent(facts, facts.silent)] if facts.silent else []),
         *([_parked(facts.parked)] if facts.parked else []),
-        *map(_damaged, _damage_of(facts)),
+        *map(_damaged, _damaged_files(facts)),
         *(_regression(facts, row) for row in facts.regressions or ()),
         *map(rise, facts.rises or ()),
         *_alerts(facts),
@@ -183,7 +183,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
 
     The other alerts are raised by the runs that they are about.
     """
-    silent, damage = facts.silent, _damage_of(facts)
+    silent, damage = facts.silent, _damaged_files(facts)
     return {
         STALE: None
         if silent is None
@@ -300,7 +300,7 @@ def _parked(dates: Sequence[tuple[date, int, str]]) -> Item:
     return Item(PARKED, "running", State.FAILED, seen, remedy, command, page, parts=parts)
 
 
-def _damage_of(facts: Facts) -> list[str]:
+def _damaged_files(facts: Facts) -> list[str]:
     """Return each damaged file once."""
     examined = facts.examined or Examined()
     return list(dict.fromkeys([*facts.damage, *examined.unread, *examined.damage.values()]))

@@ -221,7 +221,7 @@ def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputF
         rows = [
             (
                 *(time_of(event.timestamp_us), event.type, event.session_key),
-                _what(event, is_withheld=event.session_key in waiting),
+                _event_details(event, is_withheld=event.session_key in waiting),
                 event.event_id,
             )
             for event in events
@@ -229,7 +229,7 @@ def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputF
         print_table("Judgment events", _EVENT_COLUMNS, rows, 4)
 
 
-def _what(event: ServiceEvent, *, is_withheld: bool) -> str | None:
+def _event_details(event: ServiceEvent, *, is_withheld: bool) -> str | None:
     """Return the phase, the total or the error of an event."""
     return REVIEW_DUE if is_withheld and event.total_score is not None else event.detail
 

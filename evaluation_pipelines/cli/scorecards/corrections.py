@@ -153,7 +153,7 @@ def list_overrides(
     if found.is_empty():
         which_ones = "stale overrides" if stale else "overrides"
         yet = " yet" if which.is_empty and not stale else ""
-        print_line(f"There are no {which_ones}{yet}{_of_these(which)}.")
+        print_line(f"There are no {which_ones}{yet}{_selection_text(which)}.")
         return
     rounded = shown.with_columns(printed(pl.col(_SCORES)))
     rows = rounded.select(
@@ -184,7 +184,7 @@ def list_overrides(
     print_table("Overrides (scores as 0-100)", columns, rows, essential=4)
 
 
-def _of_these(which: SessionFilter) -> str:
+def _selection_text(which: SessionFilter) -> str:
     return "" if which.is_empty else " of these sessions"
 
 
@@ -213,7 +213,8 @@ def calibration(
         _print_agreements(agreements, leans)
     else:
         print_line(
-            f"No score{_of_these(which)} is overridden or confirmed yet: see the page /reviews."
+            f"No score{_selection_text(which)} is overridden or confirmed yet: "
+            "see the page /reviews."
         )
     for (organization,), rows in predictions.group_by("organization_id", maintain_order=True):
         title = f"\nWhich scores predict what happened: {one_line(str(organization))}"

@@ -132,7 +132,7 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     nouns, total = comparison.question.nouns, sum(numbers.values())
     few = [row for finding in findings(comparison) for row in finding.with_few_people]
     ranked = numbers.pop("ranked", 0)
-    why = f"{_why(numbers, comparison)}{_refused(few, nouns)}"
+    why = f"{_unranked_reasons(numbers, comparison)}{_refused(few, nouns)}"
     first = f"{whole(ranked)} of {whole(total)} {nouns.sessions} are ranked.{why}"
     return first, SCALE, LOOK_ONCE
 
@@ -400,7 +400,7 @@ def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], finding: Finding) 
 
 
 def _none_shown(cheapest: Row, priced: Sequence[Row], finding: Finding) -> tuple[str, str]:
-    margin, best, takes = float(cheapest["margin"]), priced[0], _what_it_takes(cheapest, finding)
+    margin, best, takes = float(cheapest["margin"]), priced[0], _needed_sessions(cheapest, finding)
     nouns = finding.nouns
     if cheapest is best:
         has_lowest = all(has_lower_bill(best, peer) for peer in costlier(best, priced))
@@ -423,7 +423,7 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], finding: Finding) -> tuple
     )
 
 
-def _what_it_takes(row: Row, finding: Finding) -> str:
+def _needed_sessions(row: Row, finding: Finding) -> str:
     """Return what would show that a model is not worse, if it is as good."""
     nouns = finding.nouns
     if row["not_worse_reason"] is not None:
@@ -504,7 +504,7 @@ def _people(number: int) -> str:
 
 def _coverage(finding: Finding, comparison: Comparison, lacking: Sequence[str]) -> tuple[str, str]:
     """Return how many sessions of the label are ranked, and what the ranking leaves out."""
-    of_label = _of_label(places(comparison), finding)
+    of_label = _label_runs(places(comparison), finding)
     # Of another profile or judge are those that are ranked there, or too few of a model there.
     is_elsewhere = ~is_of(GROUP, dict(zip(GROUP, finding.group, strict=True))) & pl.col(
         "what"
@@ -513,13 +513,13 @@ def _coverage(finding: Finding, comparison: Comparison, lacking: Sequence[str]) 
     left_out = dict(of_label.group_by(what=what).len().sort("what").iter_rows())
     ranked = left_out.pop("ranked", 0)
     nouns = finding.nouns
-    why = f"{_why(left_out, comparison)}{_refused(finding.with_few_people, nouns)}"
+    why = f"{_unranked_reasons(left_out, comparison)}{_refused(finding.with_few_people, nouns)}"
     first = f"{whole(ranked)} of {whole(of_label.height)} {nouns.sessions}"
-    missing = f"{_missing(lacking, nouns)}{_who_is_compared(finding, comparison)}"
+    missing = f"{_missing(lacking, nouns)}{_compared_people(finding, comparison)}"
     return first, f" ranked.{why} {missing}"
 
 
-def _of_label(runs: pl.DataFrame, finding: Finding) -> pl.DataFrame:
+def _label_runs(runs: pl.DataFrame, finding: Finding) -> pl.DataFrame:
     return runs.filter(pl.col(GROUP[0]).eq_missing(pl.lit(finding.group[0])))
 
 
@@ -529,7 +529,7 @@ def _most_runs(finding: Finding) -> str:
     return f"one {finding.nouns.model}, {most}" if len(runs) == 1 else f"max {most}"
 
 
-def _why(left_out: Mapping[str, int], comparison: Comparison) -> str:
+def _unranked_reasons(left_out: Mapping[str, int], comparison: Comparison) -> str:
     """Return the reasons of sessions that are not ranked, the most frequent first."""
     nouns, min_runs = comparison.question.nouns, comparison.question.min_runs
     reasons = {
@@ -562,9 +562,9 @@ def _missing(lacking: Sequence[str], nouns: Nouns) -> str:
     return f"Not compared: {listed(named)}."
 
 
-def _who_is_compared(finding: Finding, comparison: Comparison) -> str:
+def _compared_people(finding: Finding, comparison: Comparison) -> str:
     """Return how many of the people who ran sessions of the label are compared."""
-    every = _of_label(comparison.runs, finding)["person"].drop_nulls().n_unique()
+    every = _label_runs(comparison.runs, finding)["person"].drop_nulls().n_unique()
     compared = evidence(finding, comparison).people
     if not finding.tested or not every:
         return ""
@@ -575,7 +575,7 @@ def _who_is_compared(finding: Finding, comparison: Comparison) -> str:
 
 def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:
     scored = {model_of(row): row for row in finding.models}
-    of_label = _of_label(comparison.runs, finding).group_by(MODEL).len()
+    of_label = _label_runs(comparison.runs, finding).group_by(MODEL).len()
     for row in of_label.sort("len", *MODEL, descending=True).iter_rows(named=True):
         known = scored.get(model_of(row), {"runs": 0, "state": "insufficient"})
         if known["state"] == "insufficient" and row["model"] not in (None, MIXED):

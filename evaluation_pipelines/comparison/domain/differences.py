@@ -278,8 +278,8 @@ def choice(first: Arm, second: Arm, min_runs: int = 0) -> tuple[Chosen, Chosen, 
     while before != (size := _size(kept)):
         before = size
         # Without a person a class may be missing on a side, and without a class a person.
-        kept = _of_both(first.people, second.people, kept)
-        kept = _of_both(first.classes, second.classes, kept)
+        kept = _on_both_sides(first.people, second.people, kept)
+        kept = _on_both_sides(first.classes, second.classes, kept)
     if _keeps_enough(first, second, in_classes, kept, min_runs):
         return *kept, True
     return *in_classes, False
@@ -290,10 +290,10 @@ _Both = tuple[Chosen, Chosen]
 
 def _in_shared_classes(first: Arm, second: Arm) -> _Both:
     every: _Both = (np.ones(len(first), dtype=np.bool_), np.ones(len(second), dtype=np.bool_))
-    return _of_both(first.classes, second.classes, every)
+    return _on_both_sides(first.classes, second.classes, every)
 
 
-def _of_both(first: Codes, second: Codes, among: _Both) -> _Both:
+def _on_both_sides(first: Codes, second: Codes, among: _Both) -> _Both:
     """Choose among the chosen runs those whose code is on both sides."""
     both = np.intersect1d(first[among[0]], second[among[1]])
     return among[0] & np.isin(first, both), among[1] & np.isin(second, both)

@@ -99,7 +99,7 @@ def result(plan: Plan, units: pl.DataFrame) -> Result:
     if (reason := _unlike(plan, units)) is not None:
         return Result((0,), reason=reason)
     scored = units.filter(pl.col("value").is_not_null(), pl.col("person").is_not_null())
-    return _of_sessions(plan, scored) if plan.unit == "session" else _of_people(plan, scored)
+    return _session_result(plan, scored) if plan.unit == "session" else _person_result(plan, scored)
 
 
 def _unlike(plan: Plan, units: pl.DataFrame) -> str | None:
@@ -149,7 +149,7 @@ def _changed(plan: Plan, units: pl.DataFrame) -> str | None:
     return None
 
 
-def _of_sessions(plan: Plan, scored: pl.DataFrame) -> Result:
+def _session_result(plan: Plan, scored: pl.DataFrame) -> Result:
     """Return ``mean D -+ t s / sqrt(G)`` over people's differences between their own sessions."""
     cells = scored.group_by("person", "arm").agg(pl.col("value").mean(), runs=pl.len())
     first, second = (
@@ -164,7 +164,7 @@ def _of_sessions(plan: Plan, scored: pl.DataFrame) -> Result:
     return _with_interval((len(apart),), float(apart.mean()), error, len(apart) - 1)
 
 
-def _of_people(plan: Plan, scored: pl.DataFrame) -> Result:
+def _person_result(plan: Plan, scored: pl.DataFrame) -> Result:
     """Return Welch's interval of people's means minus their own baselines.
 
     Welch, "The generalization of Student's problem when several different population variances

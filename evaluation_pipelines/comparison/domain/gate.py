@@ -192,7 +192,7 @@ def gate(
     """
     level = level_of(look)
     found = tuple(
-        replace(_found(runs, metric, margin, level, tasks), unmeasured=_unmeasured(runs, metric))
+        replace(_measured(runs, metric, margin, level, tasks), unmeasured=_unmeasured(runs, metric))
         for metric, margin in metrics
     )
     tests = holm([result.p_worse if result.reason is None else None for result in found])
@@ -207,7 +207,7 @@ def gate(
     return Gate(found, results, look)
 
 
-def _found(
+def _measured(
     runs: pl.DataFrame, metric: Metric, margin: float, level: float, tasks: Collection[str]
 ) -> Found:
     alike = pl.concat_str(
@@ -226,8 +226,8 @@ def _found(
     if missing := sorted(set(tasks) - set(pairs["task"])):
         return replace(empty, reason=f"no comparable runs on both sides of {listed(missing)}")
     if not tasks and with_task["model"].n_unique() < len((BASE, HEAD)):
-        return _of_people(measured, empty, level)
-    found = _of_tasks(pairs, empty, level)
+        return _compare_people(measured, empty, level)
+    found = _compare_tasks(pairs, empty, level)
     if pairs.height < MIN_TASKS:
         few = f"{pairs.height} of {MIN_TASKS} tasks have comparable runs on both sides"
         return replace(found, reason=few)
@@ -273,7 +273,7 @@ def _is_interleaved(measured: pl.DataFrame) -> bool:
     return bool(base.min() <= head.max() and head.min() <= base.max())  # type: ignore[operator]
 
 
-def _of_tasks(pairs: pl.DataFrame, empty: Found, level: float) -> Found:
+def _compare_tasks(pairs: pl.DataFrame, empty: Found, level: float) -> Found:
     """Return ``mean d -+ t s / sqrt(T)`` over the tasks."""
     differences = (pairs["mean_head"] - pairs["mean"]).to_numpy()
     number_of_tasks = len(differences)
@@ -342,10 +342,10 @@ def _more_tasks(pairs: pl.DataFrame, variance: float, margin: float) -> str:
     return " or ".join(ways) or f"more than {whole(_MOST_TASKS)} tasks: choose a larger margin"
 
 
-def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
+def _compare_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     """Compare people, as models are compared."""
     if empty.metric.rule is not None:
-        return _of_outcomes(measured, empty, level)
+        return _compare_outcomes(measured, empty, level)
     parts = (pl.col("alike"), pl.col("task_class").fill_null("unknown"))
     alike = measured.with_columns(score="value", task_class=pl.concat_str(*parts, separator="\0"))
     sides = [numbered(alike).filter(model=side) for side in (HEAD, BASE)]
@@ -371,7 +371,7 @@ def _of_people(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     return replace(known, more=f"{whole(wanted.people)} people like these")
 
 
-def _of_outcomes(measured: pl.DataFrame, empty: Found, level: float) -> Found:
+def _compare_outcomes(measured: pl.DataFrame, empty: Found, level: float) -> Found:
     """Compare shares of good outcomes, in which people weigh the same."""
     shares = measured.with_columns(value=pl.col("value") / 100)
     sides = sides_of(shares)

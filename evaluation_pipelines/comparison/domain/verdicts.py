@@ -210,14 +210,14 @@ def precision(first: Arm, second: Arm, found: Difference) -> Precision | None:
     """
     if found.error is None:
         return None
-    of_runs = min(_of_runs(first) + _of_runs(second), found.error**2)
+    of_runs = min(_run_variance(first) + _run_variance(second), found.error**2)
     people = len(first.known_people)
     if not found.is_paired:
         people += len(second.known_people)
     return Precision(of_runs, found.error**2 - of_runs, people)
 
 
-def _of_runs(side: Arm) -> float:
+def _run_variance(side: Arm) -> float:
     """Return the variance that the runs of its people give to the mean of people's means."""
     _, codes, sizes = np.unique(side.people, return_inverse=True, return_counts=True)
     freedom = len(side) - len(sizes)

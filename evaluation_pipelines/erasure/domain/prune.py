@@ -62,25 +62,25 @@ class Pruner:
 
     def _json(self, text: bytes) -> bytes | None:
         document = msgspec.json.decode(text)
-        kept = self._left(document, 0)
+        kept = self._pruned(document, 0)
         if kept is document:
             return text
         return None if kept is None else msgspec.json.encode(kept)
 
-    def _left(self, node: Any, depth: int, resource: Any = None) -> Any:
+    def _pruned(self, node: Any, depth: int, resource: Any = None) -> Any:
         """Return what is left of a request, resource, scope or record, or of a list of them.
 
         It is the same object if nothing was taken out, and None if nothing is left.
         """
         if isinstance(node, list):
-            kept = [self._left(child, depth, resource) for child in node]
+            kept = [self._pruned(child, depth, resource) for child in node]
             is_same = all(old is new for old, new in zip(node, kept, strict=True))
             return node if is_same else [child for child in kept if child is not None]
         lists = _lists(node, depth)
         if depth == _RECORD or (depth == 0 and not lists):
             return None if self.is_gone(node, resource) else node
         inner = node.get("resource") if depth == 1 and lists else resource
-        left = {name: self._left(value, depth + 1, inner) for name, value in lists.items()}
+        left = {name: self._pruned(value, depth + 1, inner) for name, value in lists.items()}
         if all(left[name] is value for name, value in lists.items()):
             return node
         return {**node, **left} if any(left.values()) else None
@@ -127,7 +127,9 @@ class Pruner:
             for scope in list(entry.scope_logs):
                 records = scope.log_records
                 gone = [
-                    record for record in records if self.is_gone(_of_any_signal(record), resource)
+                    record
+                    for record in records
+                    if self.is_gone(_read_as_any_signal(record), resource)
                 ]
                 for record in gone:
                     records.remove(record)
@@ -153,7 +155,7 @@ def _lists(node: Any, depth: int) -> dict[str, list[Any]]:
     }
 
 
-def _of_any_signal(record: Any) -> dict[str, Any]:
+def _read_as_any_signal(record: Any) -> dict[str, Any]:
     """Return a record read as one of logs, with the same read as a span and as a metric."""
     from google.protobuf.json_format import MessageToDict
     from google.protobuf.message import DecodeError

@@ -42,7 +42,7 @@ def sessions_of(seen: pl.DataFrame, subject: Subject, identities: Identities) ->
         subject: What is to be forgotten.
         identities: Who is who; only of a person.
     """
-    is_of = _is_of(subject, identities)
+    is_of = _subject_test(subject, identities)
     rows = [row for row in seen.select(SEEN_COLUMNS).iter_rows() if is_of(row)]
     chosen = pl.DataFrame([row[-2:] for row in rows], schema=SESSIONS, orient="row").unique()
     known = seen.select(SESSIONS.names()).unique()
@@ -66,7 +66,7 @@ def ids_of(subject: Subject, identities: Identities) -> set[str]:
     return {subject.value, *lasting}
 
 
-def _is_of(subject: Subject, identities: Identities) -> Callable[[tuple[object, ...]], bool]:
+def _subject_test(subject: Subject, identities: Identities) -> Callable[[tuple[object, ...]], bool]:
     """Return a function that says whether a row of SEEN_COLUMNS is of the subject."""
     wanted = comparable_id(subject.value)
     match subject.kind:

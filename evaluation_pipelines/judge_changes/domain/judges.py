@@ -200,7 +200,7 @@ def on_newest_scale(rows: pl.DataFrame, changes: pl.DataFrame) -> tuple[pl.DataF
     scaled = rows.with_columns(score="effective_100", _judge="automatic_judge_model")
     used = changes.filter(pl.col("changed_on").is_not_null()).sort("changed_on", "change_id")
     for change in used.iter_rows(named=True):
-        is_before = _is_of_former(change)
+        is_before = _by_former_judge(change)
         is_whole = pl.col("effective_source") == "judge"
         judged = scaled.filter(is_before)
         if judged.is_empty():
@@ -216,7 +216,7 @@ def on_newest_scale(rows: pl.DataFrame, changes: pl.DataFrame) -> tuple[pl.DataF
     return scaled.drop("_judge"), turns
 
 
-def _is_of_former(change: Mapping[str, Any]) -> pl.Expr:
+def _by_former_judge(change: Mapping[str, Any]) -> pl.Expr:
     """Return whether the automatic score of a row is by the former judge of a change."""
     profile, source = change["judge_profile_id"], pl.col("effective_source")
     is_asked = pl.col("profile_id").eq_missing(pl.lit(profile))

@@ -129,10 +129,10 @@ def role(tool: str, tool_class: str, parameters: str | None, known: Patterns) ->
     if tool_class != "shell":
         is_run = _matches([tool.rpartition("__")[2]], known)
         return Role(tests=is_run, decide=is_run)
-    return _of_command("" if parameters is None else shell_command(parameters), known)
+    return _command_role("" if parameters is None else shell_command(parameters), known)
 
 
-def _of_command(command: str, known: Patterns) -> Role:
+def _command_role(command: str, known: Patterns) -> Role:
     """Return the role of a shell command: tests before an edit of the same command do not count."""
     parts = joined_commands(_without_heredocs(command))
     is_counting = ("&&", "|") if "pipefail" in command else ("&&",)

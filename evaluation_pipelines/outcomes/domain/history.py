@@ -106,7 +106,9 @@ class History:
             inverse: Patch id of its opposite.
         """
         opposites = self.patches.get(inverse or "", ())
-        alike = (self.commits[same].committed_at for same in self._alike.get(commit_id, ()))
+        alike = (
+            self.commits[same].committed_at for same in self._with_same_patch.get(commit_id, ())
+        )
         last = max(alike, default=self.commits[commit_id].committed_at)
         lasting = self._lasting(commit_id, opposites, self._reverted)
         return min(
@@ -138,7 +140,7 @@ class History:
                 yield self.commits[opposite]
 
     @cached_property
-    def _alike(self) -> Mapping[str, Sequence[str]]:
+    def _with_same_patch(self) -> Mapping[str, Sequence[str]]:
         """Each commit -> the commits with its patch."""
         return {commit: same for same in self.patches.values() for commit in same}
 

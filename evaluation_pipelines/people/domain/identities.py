@@ -166,7 +166,7 @@ def with_people(sessions: pl.DataFrame, identities: Identities) -> pl.DataFrame:
         identities: Who is who.
     """
     sent = sessions.select(SENT).unique(maintain_order=True)
-    people = [_found(SentIds(*row), identities) for row in sent.rows()]
+    people = [_person_and_team(SentIds(*row), identities) for row in sent.rows()]
     found = sent.hstack(pl.DataFrame(people, schema=_FOUND, orient="row"))
     return (
         sessions.drop("person_id", "team", strict=False)
@@ -176,7 +176,7 @@ def with_people(sessions: pl.DataFrame, identities: Identities) -> pl.DataFrame:
     )
 
 
-def _found(sent: SentIds, identities: Identities) -> tuple[str | None, str | None]:
+def _person_and_team(sent: SentIds, identities: Identities) -> tuple[str | None, str | None]:
     person_id = identities.person_of(sent)
     person = identities.by_id.get(person_id or "")
     return person_id, None if person is None else person.team_on(sent.day)

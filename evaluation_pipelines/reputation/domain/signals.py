@@ -429,13 +429,13 @@ def _decoded(line: bytes, kind: type[_Line]) -> _Line:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableLineError(str(error)) from None
     for name in names.keys() - _NAMES:
-        if meant := _meant(name):
+        if meant := _similar_name(name):
             raise UnusableLineError(f"no such name: {name[:_NAME_SHOWN]!r}: write {meant}")
     return decoded
 
 
 @lru_cache(1024)
-def _meant(name: str) -> str | None:
+def _similar_name(name: str) -> str | None:
     """Return the name that another one resembles: a line must not count for another agent."""
     found = get_close_matches(name[:_NAME_SHOWN].lower(), _NAMES, n=1, cutoff=0.8)
     return found[0] if found else None

@@ -507,7 +507,7 @@ def _corrected(row: Mapping[str, Any]) -> str:
 
 
 def _failed(row: Mapping[str, Any]) -> str:
-    return f"failed{model_api_errors(row)}{_what_failing_means(row)}"
+    return f"failed{model_api_errors(row)}{_failure_effect(row)}"
 
 
 def model_api_errors(row: Mapping[str, Any]) -> str:
@@ -516,7 +516,7 @@ def model_api_errors(row: Mapping[str, Any]) -> str:
     return f" ({errors} model API error{'' if errors == 1 else 's'})" if errors else ""
 
 
-def _what_failing_means(row: Mapping[str, Any]) -> str:
+def _failure_effect(row: Mapping[str, Any]) -> str:
     """Say what failing does to the score, where the score alone would look wrong."""
     if row["effective_source"] == "status":
         return " without any tool result: score 0"

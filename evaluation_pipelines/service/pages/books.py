@@ -190,7 +190,7 @@ def newest_books(visit: Visitor, day: _Day = None, state: _State = None) -> HTML
 def books_csv(visit: Visitor, day: RequestDate, state: _State = None) -> Response:
     """Return the sessions of the books of a day as CSV; with a state, those in it."""
     found = _books(visit, day, BUILD_PATIENCE_S)
-    rows = _of_state(visit, found, state) if state else found.sessions.sort(SESSION_KEY)
+    rows = _state_sessions(visit, found, state) if state else found.sessions.sort(SESSION_KEY)
     return download(f"books-{day}.csv", csv_text(rows.select(CSV_COLUMNS)))
 
 
@@ -222,7 +222,7 @@ def _books(visit: Visit, day: date, patience_s: float) -> DayBooks:
     return found.seen(visit.waiting, visit.organization)
 
 
-def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
+def _state_sessions(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
     """Return the sessions in a state, in the order that the URL asks for.
 
     Raises:
@@ -245,7 +245,7 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         found = _books(visit, day, PATIENCE_S)
     except BeingBuiltError:
         return visit.page("books", found=None, day=day, days=days, is_being_built=True)
-    chosen = _of_state(visit, found, state) if state else found.sessions.clear()
+    chosen = _state_sessions(visit, found, state) if state else found.sessions.clear()
     order = _order(visit)
     rows, cursor = BOOK_LISTING.page(
         chosen, order, visit.request.query_params.get("cursor"), _LIMIT

@@ -149,7 +149,7 @@ class _Seen:
         return session_timeline(self.visit.stores, self.view.session, now, kinds, places, read)
 
 
-def _seen(visit: Visit, session: str) -> _Seen:
+def _visible_session(visit: Visit, session: str) -> _Seen:
     """Return the session with a name that the visitor sees; raises as ``session_view``."""
     query = SessionName(session, visit.organization)
     newest_event = ServiceEvents(visit.stores.ledger).newest_id()
@@ -161,7 +161,7 @@ def _seen(visit: Visit, session: str) -> _Seen:
 @ROUTER.get("/sessions/{session:path}/technical")
 def technical(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLResponse:
     """Show every step with what went in and out, the dimensions, and where calls were lost."""
-    seen = _seen(visit, session)
+    seen = _visible_session(visit, session)
     return seen.page(
         "technical",
         timeline=seen.timeline(None, slice(start, start + _STEPS)),
@@ -176,13 +176,13 @@ def technical(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLRe
 @ROUTER.get("/sessions/{session:path}/score")
 def score_page(visit: Visitor, session: SessionPath) -> HTMLResponse:
     """Show the score with its reasons, scorecards, overrides and earlier scores."""
-    return _score_page(_seen(visit, session))
+    return _score_page(_visible_session(visit, session))
 
 
 @ROUTER.get("/sessions/{session:path}")
 def conversation(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLResponse:
     """Show what was asked and answered."""
-    seen = _seen(visit, session)
+    seen = _visible_session(visit, session)
     timeline = seen.timeline(_CONVERSATION, slice(start, start + _STEPS))
     return seen.page("conversation", timeline=timeline, start=start)
 
@@ -195,7 +195,7 @@ def score(
     live: Annotated[Live, Depends(live_of)],
 ) -> Response:
     """Request a judgment; an error is shown on the same page."""
-    seen = _seen(visit, session)
+    seen = _visible_session(visit, session)
     query = SessionName(seen.session_key, seen.organization)
     try:
         requested(visit.installation, visit.caller, query, force="force" in fields)
@@ -208,7 +208,7 @@ def score(
 @ROUTER.post("/sessions/{session:path}/look")
 def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
     """Show a session that waits for a blind review, and leave that to others."""
-    seen, name = _seen(visit, session), visit.caller.name
+    seen, name = _visible_session(visit, session), visit.caller.name
     if seen.view.key in visit.waiting:
         note_step(visit.stores.ledger, name, "look", visit.installation.clock(), seen.view.key)
     return RedirectResponse(seen.url("score"), 303)
@@ -217,7 +217,7 @@ def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
 @ROUTER.post("/sessions/{session:path}/override")
 def override(visit: _Reviewer, session: SessionPath, fields: Fields) -> Response:
     """Record the score of a person, or that the automatic one is right, or undo one."""
-    seen = _seen(visit, session)
+    seen = _visible_session(visit, session)
     if (undone := fields.get("undo")) is not None:
         if undone in {row["override_id"] for row in seen.view.overrides}:
             store, now = OverrideStore(visit.stores.ledger), visit.installation.clock()

@@ -208,13 +208,13 @@ def _people_words(visit: Visit, rows: pl.DataFrame) -> dict[SessionKey, str]:
 def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
     """Return the rows that are asked for, in the order of the query."""
     if query.alert is not None:
-        rows = _of_alert(visit, rows, query.alert)
+        rows = _alert_sessions(visit, rows, query.alert)
     if query.asks_for_judge:
         rows = with_live_judge(visit.stores, rows)
     return SESSION_LISTING.in_order(query.chosen(rows), query.sort)
 
 
-def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
+def _alert_sessions(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
     """Return the sessions of an alert of quality risks; raises ServiceError 404."""
     sessions = risky_sessions(visit.stores.ledger, alert_id)
     if sessions is None:

@@ -33,24 +33,24 @@ _IS_CURRENT = _PART.superseded_at.is_(None)
 _OF_SLOT = ("table_name", "session_date", "slot", "first_bucket", "last_bucket")
 
 
-def _of(name: str) -> sa.BindParameter[Any]:
+def _bound(name: str) -> sa.BindParameter[Any]:
     return sa.bindparam(f"of_{name}", type_=_PART[name].type)
 
 
 _SUPERSEDE = sa.update(PARTS).where(
-    _PART.table_name == _of("table_name"),
-    _PART.session_date.is_not_distinct_from(_of("session_date")),
-    _PART.slot == _of("slot"),
-    _PART.first_bucket <= _of("last_bucket"),
-    _PART.last_bucket >= _of("first_bucket"),
+    _PART.table_name == _bound("table_name"),
+    _PART.session_date.is_not_distinct_from(_bound("session_date")),
+    _PART.slot == _bound("slot"),
+    _PART.first_bucket <= _bound("last_bucket"),
+    _PART.last_bucket >= _bound("first_bucket"),
     _IS_CURRENT,
 )
 """Supersedes what a new part replaces, see ``NewPart.replaces``."""
 
 _PARTS_IN_ORDER = sa.select(PARTS).order_by(_PART.slot, _PART.part_id)
 _CURRENT = _PARTS_IN_ORDER.where(
-    _PART.table_name == _of("table_name"),
-    _PART.session_date.is_not_distinct_from(_of("session_date")),
+    _PART.table_name == _bound("table_name"),
+    _PART.session_date.is_not_distinct_from(_bound("session_date")),
     _IS_CURRENT,
 )
 """Current parts of a partition; asked hundreds of times by a build."""

@@ -101,7 +101,7 @@ class RebuildQueue:
         Returns:
             False if the date was queued again in between; it stays due.
         """
-        update = _of(session_date, version).values(built_version=version, **_FRESH)
+        update = _update(session_date, version).values(built_version=version, **_FRESH)
         with writing(self._engine) as connection:
             return connection.execute(update).rowcount > 0
 
@@ -120,7 +120,7 @@ class RebuildQueue:
             if failed is None:
                 return None
             parked = failed + 1 >= max_attempts
-            update = _of(session_date, version).values(
+            update = _update(session_date, version).values(
                 attempts=failed + 1,
                 last_error=error,
                 next_attempt_at=None if parked else now + FIRST_RETRY_AFTER * 2**failed,
@@ -207,7 +207,7 @@ def _is(session_date: date, version: int) -> tuple[sa.ColumnElement[bool], ...]:
     return _DATE.session_date == session_date, _DATE.version == version
 
 
-def _of(session_date: date, version: int) -> sa.Update:
+def _update(session_date: date, version: int) -> sa.Update:
     return sa.update(TOUCHED_DATES).where(*_is(session_date, version))
 
 

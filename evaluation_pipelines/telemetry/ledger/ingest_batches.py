@@ -68,13 +68,13 @@ class SessionIndex:
 
     def children(self) -> list[SessionStart]:
         """Return the starts of sub-agents and traces filed under other sessions."""
-        return self._where(_SESSION.parent_session_id.is_not(None))
+        return self._starts_where(_SESSION.parent_session_id.is_not(None))
 
     def unfiled(self) -> list[SessionStart]:
         """Return the starts of those with events that may have to move."""
-        return self._where(_SESSION.unfiled)
+        return self._starts_where(_SESSION.unfiled)
 
-    def _where(self, condition: sa.ColumnElement[bool]) -> list[SessionStart]:
+    def _starts_where(self, condition: sa.ColumnElement[bool]) -> list[SessionStart]:
         with reading(self._engine) as connection:
             return [SessionStart(**row) for row in _select(connection, condition)]
 

@@ -192,7 +192,7 @@ class _Signs(NamedTuple):
         )
 
 
-def _signs_of(language: Mapping[str, Any]) -> _Signs:
+def _language_signs(language: Mapping[str, Any]) -> _Signs:
     ignoring, rules, full_marks = (
         tuple(_folded(word.strip()) for word in language[name].split(","))
         for name in ("ignoring", "rules", "full_marks")
@@ -214,7 +214,7 @@ def sign_rows() -> dict[str, Any]:
 @cache
 def _foreign() -> tuple[_Signs, ...]:
     """Return the signs in all languages; compiled on first use."""
-    return tuple(map(_signs_of, sign_rows()["languages"].values()))
+    return tuple(map(_language_signs, sign_rows()["languages"].values()))
 
 
 @cache

@@ -200,7 +200,7 @@ def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:
     for place, (day, url) in enumerate(zip(days, urls, strict=True)):
         left = _LEFT + place * step
         bars = "".join(_bars(day, tallest, left + step * 0.12, step * 0.76))
-        body.append(f'<a href="{html.escape(url)}"><title>{_told(day)}</title>{bars}</a>')
+        body.append(f'<a href="{html.escape(url)}"><title>{_day_text(day)}</title>{bars}</a>')
         if (len(days) - 1 - place) % 2 == 0:  # there is no room for all
             body.append(text(left + step / 2, _BASE + 20, f"{day.date:%m-%d}", fill=MUTED))
     return svg(_BASE + 30, body, title, "days", "group")
@@ -224,7 +224,7 @@ def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
     return found
 
 
-def _told(day: Day) -> str:
+def _day_text(day: Day) -> str:
     counts = ", ".join(f"{said}: {day.counts[band]}" for band, said in BANDS.items())
     number = f"{day.sessions} session{'' if day.sessions == 1 else 's'}"
     return f"{day.date}, {number}. {counts}"

@@ -66,12 +66,12 @@ def tool_reports(tool_calls: ToolCalls, sessions: pl.DataFrame) -> pl.DataFrame:
         windows = windows.join(frame, on="window_no", how="left")
     return (
         windows.with_columns(
-            _known("failures", "failed_calls"),
-            _known("repeats", "repeated_calls"),
-            _known("corrections", "corrected_calls"),
-            _known("wasted", "wasted_calls"),
-            _known("untraced", "untraced_calls"),
-            _known("loops", "looping_calls"),
+            _known_calls("failures", "failed_calls"),
+            _known_calls("repeats", "repeated_calls"),
+            _known_calls("corrections", "corrected_calls"),
+            _known_calls("wasted", "wasted_calls"),
+            _known_calls("untraced", "untraced_calls"),
+            _known_calls("loops", "looping_calls"),
             effectiveness.effectiveness_score(),
             effectiveness.lost_usd(),
             effectiveness.basis(),
@@ -179,7 +179,7 @@ def _count(mark: str) -> pl.Expr:
     return pl.when(pl.col(mark).is_not_null().any()).then(pl.col(mark).sum()).cast(pl.Int64)
 
 
-def _known(call_list: str, count: str) -> pl.Expr:
+def _known_calls(call_list: str, count: str) -> pl.Expr:
     """Return a list of calls: empty if there are none, null if their count is unknown."""
     empty = pl.lit([], dtype=TOOL_REPORTS.schema[call_list])
     found = pl.coalesce(pl.col(call_list), empty)
