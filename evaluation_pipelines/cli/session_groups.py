@@ -209,7 +209,7 @@ def _mean(score: float | None, known: int, every: int) -> str | None:
 
 
 def _turn_line(turn: Turn) -> str:
-    """Say what a change of the judge does to the scores."""
+    """Return the effect of a judge change on the scores."""
     what = f"the judge of profile {turn.profile_id} changed on {turn.changed_on}: "
     if turn.shift is None:
         return f"{what}scores before and after are not comparable ({turn.reason})"

@@ -40,8 +40,8 @@ from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.replaced_parts import (
     TABLES_BY_NAME,
     Change,
+    removed_rows,
     replace_parts,
-    rows_gone,
     sweep_superseded,
 )
 from evaluation_pipelines.storage.stores import Stores
@@ -176,7 +176,7 @@ class Expire:
             now = self.clock()
 
             def note(connection: sa.Connection, changes: Sequence[Change]) -> None:
-                events = rows_gone(changes)[AGENT_EVENTS_LANDED.name]
+                events = removed_rows(changes)[AGENT_EVENTS_LANDED.name]
                 count_erased(connection, day, events)
                 expire_ledger_rows(connection, day, _KINDS[kind], now)
 

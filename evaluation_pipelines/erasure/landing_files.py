@@ -99,7 +99,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
-    said = [file for kind in _SAID for file in landing.list_said(kind)[0]]
+    said = [file for kind in _SAID for file in landing.list_external(kind)[0]]
     traces, not_asked = list[LandingTrace](), None if rewrite else _NOT_ASKED
     for file in (*files, *said):
         trace, is_pruned = _look(context, file)

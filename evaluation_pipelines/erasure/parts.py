@@ -22,8 +22,8 @@ from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.storage.replaced_parts import (
     Change,
+    removed_rows,
     replace_parts,
-    rows_gone,
 )
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
@@ -68,7 +68,7 @@ def _is_erased(
         left = ((part, _without_traces(context, part)) for part in found)
 
         def count(connection: sa.Connection, changes: Sequence[Change]) -> None:
-            gone = rows_gone(changes)
+            gone = removed_rows(changes)
             count_erased(connection, day, gone[AGENT_EVENTS_LANDED.name])
             for table, rows in gone.items():
                 add_rows(connection, context.erasure_id, table, rows)
@@ -112,15 +112,15 @@ def _columns(table: Table) -> list[str]:
 def _has_traces(context: ErasureContext, part: Part) -> bool:
     table = _TABLES[part.table_name]
     rows = context.stores.lake.read_part(part, table, _columns(table))
-    return not left_of(rows, table, context.forgotten).equals(rows)
+    return not remaining_rows(rows, table, context.forgotten).equals(rows)
 
 
 def _without_traces(context: ErasureContext, part: Part) -> pl.DataFrame:
     table = _TABLES[part.table_name]
-    return left_of(context.stores.lake.read_part(part, table), table, context.forgotten)
+    return remaining_rows(context.stores.lake.read_part(part, table), table, context.forgotten)
 
 
-def left_of(rows: pl.DataFrame, table: Table, forgotten: Forgotten) -> pl.DataFrame:
+def remaining_rows(rows: pl.DataFrame, table: Table, forgotten: Forgotten) -> pl.DataFrame:
     """Return the rows of a table without those of forgotten sessions, and without their names.
 
     Args:
@@ -208,7 +208,7 @@ def _delete_orphans(context: ErasureContext, table: Table) -> None:
                 continue
             try:
                 rows = pl.read_parquet(BytesIO(store.get(path)))
-                if left_of(rows, table, context.forgotten).equals(rows):
+                if remaining_rows(rows, table, context.forgotten).equals(rows):
                     continue
             except FileNotFoundError:
                 continue

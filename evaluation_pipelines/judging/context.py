@@ -284,7 +284,7 @@ class RunContext:
         other.ledger = self.ledger.for_store(store)
         return other
 
-    def with_own(self, budget: Budget, permits: PrioritySemaphore) -> "RunContext":
+    def with_own_budget(self, budget: Budget, permits: PrioritySemaphore) -> "RunContext":
         """Return the same resources, with a budget and permits of their own."""
         other = copy(self)
         other.budget_gate, other.call_semaphore = BudgetGate(budget), permits

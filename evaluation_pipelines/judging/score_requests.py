@@ -422,7 +422,7 @@ class RequestLane:
         ledger, clock = self.context.ledger, self.context.clock
         by = "" if candidate.unfinished is None else candidate.unfinished.score_triggered_by
         limits = replace(judge_budget_limits(self.stores.settings), max_sessions=None)
-        context = self.context.with_own(Budget(limits), self._permits)
+        context = self.context.with_own_budget(Budget(limits), self._permits)
         try:
             await Runner(context, report, by, Silent()).judge([candidate])
             await self._end(await ledger.run(ledger.store.get, score_id), report)

@@ -60,7 +60,7 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     table, loading = EXTERNAL_SIGNALS, _Loading(stores, store, now)
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
     for kind in loading.kinds():
-        files, _ = stores.landing.list_said(kind.folder)
+        files, _ = stores.landing.list_external(kind.folder)
         known = takewhile(lambda file: loading.knows(file, rows.get(file.path)), files)
         for file in files[len(list(known)) :]:
             rows[file.path] = loading.load(kind, file)
@@ -93,13 +93,13 @@ def changed_files(stores: Stores) -> list[LandingFile]:
         LakeError: the list of loaded files cannot be read.
     """
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
-    files = (file for kind in _FOLDERS for file in stores.landing.list_said(kind)[0])
+    files = (file for kind in _FOLDERS for file in stores.landing.list_external(kind)[0])
     return [file for file in files if not _is_same(file, rows.get(file.path))]
 
 
 def skipped_files(stores: Stores) -> list[SkippedFile]:
     """Return the files in the folders of signals and evaluations that are not read, and why."""
-    return [file for kind in _FOLDERS for file in stores.landing.list_said(kind)[1]]
+    return [file for kind in _FOLDERS for file in stores.landing.list_external(kind)[1]]
 
 
 def loaded_files(stores: Stores) -> pl.DataFrame:

@@ -167,7 +167,7 @@ class Landing:
         content = "\0".join(sorted(seen)).encode(errors="surrogateescape")
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
-    def list_said(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
+    def list_external(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return the ``*.jsonl`` files of ``signals`` or ``evaluations``, and skipped files.
 
         Both are sorted by path. Links that lead outside the landing folder are not followed.
@@ -416,7 +416,7 @@ class LandingSource(Protocol):
             LandingError: The place does not answer, or refuses.
         """
 
-    def list_said(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
+    def list_external(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return the ``*.jsonl`` files of ``signals`` or ``evaluations``; as ``list_files``."""
 
     def fingerprint(self) -> str:

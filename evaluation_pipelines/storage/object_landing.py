@@ -102,7 +102,7 @@ class ObjectLanding:
         ]
         return files, skipped if objects else [SkippedFile(self.where(), _NOTHING)]
 
-    def list_said(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
+    def list_external(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return the objects ``*.jsonl`` of ``signals`` or ``evaluations``, and skipped ones."""
         files, skipped = list[LandingFile](), list[SkippedFile]()
         for meta in self._objects(kind):

@@ -51,7 +51,7 @@ class Change:
     origins: Mapping[PartOrigin, int]
 
 
-def rows_gone(changes: Iterable[Change]) -> Counter[str]:
+def removed_rows(changes: Iterable[Change]) -> Counter[str]:
     """Return how many rows went, by table."""
     gone = Counter[str]()
     for change in changes:

@@ -321,7 +321,7 @@ def test_other_keys_are_passed_over_or_said(remote: Workplace, bucket: Bucket) -
         "a b#c\u00e4%41.jsonl",
         "folder.jsonl",
     ]
-    assert [file.path for file in remote.landing.list_said("signals")[1]] == [
+    assert [file.path for file in remote.landing.list_external("signals")[1]] == [
         f"{bucket.url}/signals/deep/s.jsonl"
     ]
     bucket.put_raw("a//b.jsonl", FIRST)

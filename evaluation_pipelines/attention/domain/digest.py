@@ -213,7 +213,7 @@ def _score(rows: pl.DataFrame) -> str:
 
 
 def _sessions_behind(rows: pl.DataFrame) -> str:
-    """Say how many sessions a mean score is of, and which scored ones it leaves out."""
+    """Return the numbers of sessions in a mean score, and of scored ones outside of it."""
     scored, shown = int(rows[IS_SCORED].sum()), rows["effective_100"].count()
     if shown == scored:
         return f"of {whole(scored)} scored sessions"

@@ -423,7 +423,7 @@ class Risks:
     waiting: int
 
     def why_fewer(self) -> str | None:
-        """Say why the alert named more sessions; ``None`` if it did not."""
+        """Return the reason why the alert named more sessions; ``None`` if it did not."""
         others = self.raised - self.rows.height - self.by_person - self.waiting
         parts = [
             f"{number} {what}"

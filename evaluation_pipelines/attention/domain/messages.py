@@ -139,7 +139,7 @@ def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
 
 
 def below_threshold(number: int) -> str:
-    """Say how many sessions have a score below the threshold of their profile."""
+    """Return the number of sessions with a score below the threshold, as a text."""
     return (
         f"{pluralize(number, 'session')} scored below {'its' if number == 1 else 'their'} threshold"
     )

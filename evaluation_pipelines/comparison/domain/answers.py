@@ -24,8 +24,8 @@ from evaluation_pipelines.comparison.domain.models import (
     MOST_FREE,
     Row,
     has_cost,
+    has_values,
     is_free,
-    is_of,
     known_costs,
     model_of,
     name_of,
@@ -130,7 +130,7 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     if not numbers:
         return ()
     nouns, total = comparison.question.nouns, sum(numbers.values())
-    few = [row for finding in findings(comparison) for row in finding.with_few_people]
+    few = [row for finding in findings(comparison) for row in finding.models_with_few_people]
     ranked = numbers.pop("ranked", 0)
     why = f"{_unranked_reasons(numbers, comparison)}{_refused(few, nouns)}"
     first = f"{whole(ranked)} of {whole(total)} {nouns.sessions} are ranked.{why}"
@@ -226,9 +226,9 @@ def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
         *_without_runs(finding, comparison),
         *(
             f"{name_of(row)} ({row['clusters']} of {MIN_PEOPLE} people)"
-            for row in finding.with_few_people
+            for row in finding.models_with_few_people
         ),
-        *(f"{name_of(row)} (people unknown)" for row in finding.of_unknown_people),
+        *(f"{name_of(row)} (people unknown)" for row in finding.models_with_unknown_people),
     ]
     return (
         Answer("Quality", *_quality(finding, has_missing=bool(lacking))),
@@ -240,13 +240,13 @@ def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
 
 
 def _quality(finding: Finding, *, has_missing: bool) -> tuple[str, str]:
-    ranked, few, nouns = finding.ranked, finding.with_few_people, finding.nouns
+    ranked, few, nouns = finding.ranked, finding.models_with_few_people, finding.nouns
     if len(ranked) == 1:
         only = f"only {name_of(ranked[0])} has at least {finding.question.min_runs}"
         return "nothing to compare", f": {only} {nouns.sessions}."
     if finding.refusal is not None:
         return "no answer", f": {finding.refusal}.{_looks_better(finding)}"
-    unknown = finding.of_unknown_people
+    unknown = finding.models_with_unknown_people
     compared = [row for row in ranked if row not in few and row not in unknown]
     others = [row for row in compared if row["rank"] != 1]
     first = sorted(
@@ -506,14 +506,15 @@ def _coverage(finding: Finding, comparison: Comparison, lacking: Sequence[str]) 
     """Return how many sessions of the label are ranked, and what the ranking leaves out."""
     of_label = _label_runs(places(comparison), finding)
     # Of another profile or judge are those that are ranked there, or too few of a model there.
-    is_elsewhere = ~is_of(GROUP, dict(zip(GROUP, finding.group, strict=True))) & pl.col(
+    is_elsewhere = ~has_values(GROUP, dict(zip(GROUP, finding.group, strict=True))) & pl.col(
         "what"
     ).is_in(["ranked", "insufficient"])
     what = pl.when(is_elsewhere).then(pl.lit("elsewhere")).otherwise("what")
     left_out = dict(of_label.group_by(what=what).len().sort("what").iter_rows())
     ranked = left_out.pop("ranked", 0)
     nouns = finding.nouns
-    why = f"{_unranked_reasons(left_out, comparison)}{_refused(finding.with_few_people, nouns)}"
+    few = finding.models_with_few_people
+    why = f"{_unranked_reasons(left_out, comparison)}{_refused(few, nouns)}"
     first = f"{whole(ranked)} of {whole(of_label.height)} {nouns.sessions}"
     missing = f"{_missing(lacking, nouns)}{_compared_people(finding, comparison)}"
     return first, f" ranked.{why} {missing}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.models import Row, is_of, numbers_of, spread_out
+from evaluation_pipelines.comparison.domain.models import Row, has_values, numbers_of, spread_out
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import Estimate, Numbers, Share, t_quantile
 from evaluation_pipelines.scorecards.domain.audit import TARGET
@@ -241,7 +241,7 @@ def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> No
     for row in rows:
         row.update(_NONE)
         if row["effective_source"] == "scorecard" and row["runs"]:
-            row.update(_correction(counted.filter(is_of((*GROUP, *MODEL), row)), audits))
+            row.update(_correction(counted.filter(has_values((*GROUP, *MODEL), row)), audits))
 
 
 def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> Row:

@@ -19,7 +19,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     difference,
     is_at_ceiling,
 )
-from evaluation_pipelines.comparison.domain.money import apart, between_points
+from evaluation_pipelines.comparison.domain.money import between_points, difference_text
 from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
 from evaluation_pipelines.comparison.domain.regressions import SMALLEST_WINDOW
 from evaluation_pipelines.comparison.domain.runs import GROUP, PEOPLE, arms_of, numbered
@@ -139,7 +139,7 @@ def difference_of(found: BeforeAfter) -> str:
     """Return how far the scores are apart: ``15.1 points less (4.6 to 25.5)``."""
     value, low, high = found.found.value or 0.0, found.found.low, found.found.high
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
-    return f"{apart(value)}{ends}"
+    return f"{difference_text(value)}{ends}"
 
 
 def compared_with(found: BeforeAfter) -> str:

@@ -17,7 +17,7 @@ from evaluation_pipelines.comparison.domain.models import (
     counted,
     group_of,
     has_few_people,
-    is_of,
+    has_values,
     model_of,
     name_of,
     parts,
@@ -92,12 +92,12 @@ class Finding:
         return [row for row in self.models if row["state"] == "ranked"]
 
     @property
-    def with_few_people(self) -> list[Row]:
+    def models_with_few_people(self) -> list[Row]:
         """The ranked models that too few people used to compare them."""
         return [row for row in self.ranked if has_few_people(row)]
 
     @property
-    def of_unknown_people(self) -> list[Row]:
+    def models_with_unknown_people(self) -> list[Row]:
         """The ranked models whose people are unknown too often to compare them."""
         return [row for row in self.ranked if row["clustered_by"] == SESSIONS]
 
@@ -210,7 +210,7 @@ def _ranked_runs(
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the runs that count of each ranked model of a finding."""
     names = {model_of(row) for row in finding.ranked}
-    of_group = is_of(GROUP, dict(zip(GROUP, finding.group, strict=True)))
+    of_group = has_values(GROUP, dict(zip(GROUP, finding.group, strict=True)))
     scored = comparison.runs.filter(pl.col("score").is_not_null(), of_group)
     every = parts(stratified(scored, comparison.question.within))
     return {key[len(GROUP) :]: counted(part) for key, part in every if key[len(GROUP) :] in names}

@@ -109,7 +109,7 @@ def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in GROUP)
 
 
-def is_of(names: Sequence[str], row: Mapping[str, Any]) -> pl.Expr:
+def has_values(names: Sequence[str], row: Mapping[str, Any]) -> pl.Expr:
     """Return the runs with the same values of some columns as a row; null is a value."""
     return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in names)
 

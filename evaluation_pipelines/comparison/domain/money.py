@@ -93,7 +93,7 @@ class Against:
         ends = ""
         if has_ends and low is not None and high is not None:
             ends = f" ({between_points(low, high)})"
-        return f"scores {apart(value or 0.0)} than {self.other}{how}{ends}"
+        return f"scores {difference_text(value or 0.0)} than {self.other}{how}{ends}"
 
     @property
     def costs(self) -> str:
@@ -115,7 +115,7 @@ def _turned(ends: _Ends, turn: Callable[[float], float]) -> _Ends:
     return value, high, low
 
 
-def apart(value: float) -> str:
+def difference_text(value: float) -> str:
     """Format a difference: ``6.6 points less``."""
     return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
 

@@ -174,7 +174,7 @@ def paired_difference(first: Arm, second: Arm) -> Inference:
     errors = runs.adjusted() - fitted - np.where(runs.side == 0, value / 2, -value / 2)
     common, days = runs.between_people(errors, [groups, groups])
     if runs.are_days_apart:
-        common = (common + variance * runs.hidden_by_difference(groups)) * runs.taken_out()
+        common = (common + variance * runs.hidden_by_difference(groups)) * runs.day_error_factor()
     else:
         common *= _of_centered(runs.fewest_days)
     return _with_days(value, variance, groups - 1, (common, days))
@@ -326,7 +326,7 @@ class _Runs:
         """
         return _common(self._cell_shares() / groups, self.units, self.days) / 4
 
-    def taken_out(self) -> float:
+    def day_error_factor(self) -> float:
         """Return by how much errors of days must be enlarged where people's means are taken out.
 
         A person's mean contains the days of that person's runs, and so takes a part of them out of

@@ -71,7 +71,7 @@ class Look:
         """What the change is one of."""
         if not isinstance(self.change, CeilingChange):
             return SCORES
-        return FAILURES if self.change.is_of_failures else PASSES
+        return FAILURES if self.change.is_due_to_failures else PASSES
 
     def failed(self, runs: Arm) -> int | None:
         """Return how many of some runs failed; None unless scores are near 100."""
@@ -189,7 +189,7 @@ def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
         model
         for key, part in parts(runs)
         if state_of(key[len(GROUP)], part.height, 0) == "ranked"
-        and len((model := _Watched.of(key, counted(part), until)).lately(LONGEST_WINDOW))
+        and len((model := _Watched.of(key, counted(part), until)).last_days(LONGEST_WINDOW))
     ]
     nights = range(_TONIGHT - NIGHTS + 1, _TONIGHT + 1)
     seen = [list(looks(model.runs, nights)) for model in watched]
@@ -223,7 +223,7 @@ class _Watched:
         runs = Arm(frame["score"].to_numpy(), codes, classes, frame["watch_day"].to_numpy())
         return cls(key, frame, runs, until)
 
-    def lately(self, days: int) -> Arm:
+    def last_days(self, days: int) -> Arm:
         """Return the runs of the last days."""
         return of_days(self.runs, _TONIGHT - days, _TONIGHT)
 
@@ -246,7 +246,7 @@ class _Watched:
         """Return what is missing for the smallest window that has enough runs."""
         for weeks in WINDOWS:
             since = _TONIGHT - weeks * WEEK
-            lack = window_shortage(self.lately(weeks * WEEK))
+            lack = window_shortage(self.last_days(weeks * WEEK))
             if lack is None:
                 return baseline_shortage(baseline(self.runs, since), since) or ""
         return lack or ""

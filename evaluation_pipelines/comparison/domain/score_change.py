@@ -402,7 +402,7 @@ class CeilingBefore:
         runs = replace(self.runs, scores=np.maximum(self.runs.scores, self.bound))
         return ScoresBefore(runs, self.levels, _SMALLEST_SPREAD)
 
-    def lost_of(self, runs: Arm) -> Losses | None:
+    def lost_points(self, runs: Arm) -> Losses | None:
         """Return the points that some runs lie below the bound; None if none does."""
         below = runs.scores < self.bound
         share = share_of(below.astype(np.float64), runs.days)
@@ -457,7 +457,7 @@ class CeilingChange:
         return self.bounded.deviates
 
     @property
-    def is_of_failures(self) -> bool:
+    def is_due_to_failures(self) -> bool:
         """Whether more than half of the change is due to failures."""
         before = self.before
         by_failures = before.failures_of(before.runs) - before.failures_of(self.window)
@@ -474,8 +474,8 @@ class CeilingChange:
 
         alpha = 2 * float(ndtr(-deviates))
         low, high = self.bounded.ends(deviates)
-        less, more = _around(self.before.lost_of(self.window), alpha)
-        less_before, more_before = _around(self.before.lost_of(self.before.runs), alpha)
+        less, more = _around(self.before.lost_points(self.window), alpha)
+        less_before, more_before = _around(self.before.lost_points(self.before.runs), alpha)
         down = math.hypot(self.bounded.value - low, more, less_before)
         up = self.value + math.hypot(high - self.bounded.value, less, more_before)
         return self.value - down, min(up, high) if self.value <= self.bounded.value else up

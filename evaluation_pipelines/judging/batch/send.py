@@ -94,7 +94,7 @@ class BatchFiles:
             recent = await self.context.ledger.run(self.batches.of_model, model, since)
             self._rooms[model] = room_for(recent)
             for batch in recent:
-                form = form.instead_of(batch.error_message or "") or form
+                form = form.alternative(batch.error_message or "") or form
             # The results of a batch are no streams.
             self._forms[model] = replace(form, streams=False)
         room = self._rooms[model]

@@ -288,7 +288,7 @@ class JudgeClient:
         # What was answered before is accepted: the rejection is about this one call.
         if error.fault is not Fault.REJECTED or form == self._accepted_form:
             return None
-        other = form.instead_of(error.reason)
+        other = form.alternative(error.reason)
         is_same = other is None or self._body(other, messages) == self._body(form, messages)
         return None if is_same else other
 

@@ -249,7 +249,7 @@ class RequestForm:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body
 
-    def instead_of(self, rejection: str) -> "RequestForm | None":
+    def alternative(self, rejection: str) -> "RequestForm | None":
         """Return the form to try after a rejection; ``None`` if there is no other way.
 
         Args:
@@ -292,7 +292,7 @@ def names_field(rejection: str) -> bool:
 
 def is_about_form(rejection: str) -> bool:
     """Return whether a rejection is about how requests are written, whatever the session."""
-    return names_field(rejection) or RequestForm().instead_of(rejection) is not None
+    return names_field(rejection) or RequestForm().alternative(rejection) is not None
 
 
 def names_system_role(answer: str) -> bool:

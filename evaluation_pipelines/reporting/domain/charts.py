@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.findings import Finding
-from evaluation_pipelines.comparison.domain.models import Row, has_cost, is_of, name_of
+from evaluation_pipelines.comparison.domain.models import Row, has_cost, has_values, name_of
 from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
@@ -459,7 +459,7 @@ SMALLEST_STEP = 3
 
 def _runs_of(runs: pl.DataFrame, row: Row) -> pl.DataFrame:
     """Return the runs that the averages of one model of a finding are made from."""
-    same = is_of((*GROUP, *MODEL), row)
+    same = has_values((*GROUP, *MODEL), row)
     return runs.filter(same, pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
 
 

@@ -124,7 +124,7 @@ def _outcome(row: Row) -> str:
     return f"{shown} ({', '.join(filter(None, about))})"
 
 
-def in_brief(row: Row) -> Sequence[str]:
+def summary_facts(row: Row) -> Sequence[str]:
     """Return duration, tool calls and cost of a session, for one line."""
     failed = f", {number(row['tools_failed'], 0)} failed" if row["tools_failed"] else ""
     cost = "cost unknown" if row["cost_usd"] is None else usd(row["cost_usd"])

@@ -501,9 +501,9 @@ def why_low(row: Mapping[str, Any]) -> str | None:
 
 
 def _corrected(row: Mapping[str, Any]) -> str:
-    """Say what a person made of the automatic score; their reason is a text, and not for all."""
-    said, before = f"human score {points(row['effective_100'])}", row["automatic_100"]
-    return f"{said} (automatic: {'none' if before is None else points(before)})"
+    """Return the human and the automatic score; the reason of the person is not for all."""
+    human, before = f"human score {points(row['effective_100'])}", row["automatic_100"]
+    return f"{human} (automatic: {'none' if before is None else points(before)})"
 
 
 def _failed(row: Mapping[str, Any]) -> str:
@@ -517,7 +517,7 @@ def model_api_errors(row: Mapping[str, Any]) -> str:
 
 
 def _failure_effect(row: Mapping[str, Any]) -> str:
-    """Say what failing does to the score, where the score alone would look wrong."""
+    """Return the effect of failed calls if the score alone would look wrong."""
     if row["effective_source"] == "status":
         return " without any tool result: score 0"
     if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:

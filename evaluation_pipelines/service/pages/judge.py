@@ -191,7 +191,7 @@ _SOURCES = {
 """Source of a score -> its name."""
 
 
-def who_scored(rows: pl.DataFrame) -> str:
+def score_sources(rows: pl.DataFrame) -> str:
     """Return how many sessions have a score, and how many by source.
 
     Args:
@@ -422,7 +422,7 @@ def _overrides(visit: Visit) -> pl.DataFrame:
 def _recent(visit: Visit) -> tuple[DayRange, str]:
     """Return the last 28 complete days, and who scored their sessions."""
     days = day_range(None, None, visit.installation.clock().date())
-    return days, who_scored(visit.rows().filter(pl.col("session_date").is_between(*days.ends)))
+    return days, score_sources(visit.rows().filter(pl.col("session_date").is_between(*days.ends)))
 
 
 def _state(visit: Visit) -> tuple[str, str]:

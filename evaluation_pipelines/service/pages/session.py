@@ -20,11 +20,11 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.session_facts import (
     Scoring,
     dimensions,
-    in_brief,
     lost_calls,
     outcome_facts,
     scoring_of,
     session_facts,
+    summary_facts,
 )
 from evaluation_pipelines.reporting.session_view import (
     Row,
@@ -124,7 +124,7 @@ class _Seen:
                 *session_facts(self.view.session, self._hidden),
                 *outcome_facts(self.view.outcomes),
             ],
-            brief=in_brief(self.view.session),
+            brief=summary_facts(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             provisional=evaluation is not None and evaluation.provisional,

@@ -32,7 +32,7 @@ class AmbiguousSessionError(SessionNotFoundError):
     """Several windows match; ``candidates`` are their session keys and organizations."""
 
     def __init__(self, name: str, candidates: Sequence[tuple[str, str]]) -> None:
-        super().__init__(name_one_of(name, candidates))
+        super().__init__(ambiguous_name(name, candidates))
         self.candidates = tuple(candidates)
 
 
@@ -71,7 +71,7 @@ def match_window(rows: Sequence[SessionRow], name: str) -> SessionRow | None:
     return None
 
 
-def name_one_of(name: str, found: Sequence[tuple[str, str]]) -> str:
+def ambiguous_name(name: str, found: Sequence[tuple[str, str]]) -> str:
     """Return what to answer if a name matches several (session key, organization)."""
     keys = ", ".join(dict.fromkeys(key for key, _ in found))
     organizations = sorted({organization for _, organization in found})

@@ -190,7 +190,7 @@ def test_every_run_counts_with_its_score() -> None:
     assert found.value == pytest.approx(-198 / 8)
     # Days lie 0, -48.5, -46.5 and -4 by 95; the two worst count like the third worst.
     assert found.lasting == pytest.approx(-3 * 4 / 4)
-    assert found.is_of_failures
+    assert found.is_due_to_failures
 
 
 def test_the_test_is_of_bounded_scores_without_the_two_worst_days() -> None:
@@ -219,13 +219,13 @@ def test_the_interval_joins_bounded_scores_and_what_lies_below_them() -> None:
     # Without any failure it is that of the bounded scores, which are the scores.
     lower = change([89.0, 93.0] * 6)
     assert lower.ends(1.959964) == pytest.approx(lower.bounded.ends(1.959964))
-    assert not lower.is_of_failures
+    assert not lower.is_due_to_failures
 
 
 def test_failures_before_widen_the_interval() -> None:
     old = [*PASSES * 27, 93.0, 0.0]
     found = change([90.0, 94.0] * 6, old)
-    lost = found.before.lost_of(found.before.runs)
+    lost = found.before.lost_points(found.before.runs)
     assert lost is not None
     low_share, high_share = lost.share.ends()
     half = found.bounded.value - found.bounded.ends(1.959964)[0]

@@ -152,7 +152,7 @@ def test_messages_without_instructions_stay_as_they_are() -> None:
 )
 def test_other_words_name_no_field(rejection: str) -> None:
     assert not names_field(rejection)
-    assert RequestForm().instead_of(rejection) is None
+    assert RequestForm().alternative(rejection) is None
 
 
 def test_a_server_that_always_streams_is_read(judge: JudgeEndpoint) -> None:

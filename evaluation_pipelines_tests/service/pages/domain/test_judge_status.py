@@ -11,9 +11,9 @@ from evaluation_pipelines.service.pages.judge import (
     answer,
     judge_day,
     judge_standing,
+    score_sources,
     sentence,
     trust_line,
-    who_scored,
 )
 
 
@@ -61,14 +61,14 @@ def test_who_scored_is_counted_without_what_is_hidden() -> None:
         (None, None, True, True),
         ("none", None, False, False),
     ]
-    assert who_scored(pl.DataFrame(rows, schema, orient="row")) == (
+    assert score_sources(pl.DataFrame(rows, schema, orient="row")) == (
         "8 of 9 sessions scored: profile 3 (1 include small), human 1, failed 1 (score 0), "
         "judge only 2 (large, script demo-script), awaiting review 1."
     )
     none = pl.DataFrame(rows[-1:], schema, orient="row")
-    assert who_scored(none) == "0 of 1 sessions scored."
+    assert score_sources(none) == "0 of 1 sessions scored."
     alone = pl.DataFrame(rows[:1], schema, orient="row")
-    assert who_scored(alone).endswith(": profile 1.")
+    assert score_sources(alone).endswith(": profile 1.")
 
 
 FEW = Agreement("code", 2, "audit", 4, 3, Estimate(0.25, 0.01, 0.9), "not yet: 4 of 30")
