@@ -26,7 +26,7 @@ from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.lake import DamagedPartError
-from evaluation_pipelines.storage.replaced_parts import find_damage
+from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
 
 MONTH_SHARE = 0.8

@@ -35,7 +35,8 @@ from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.performance import is_counted
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.views.sessions import sessions, tool_calls
+from evaluation_pipelines.views.sessions import sessions
+from evaluation_pipelines.views.tool_calls import tool_calls
 
 _STATES = {
     "failed": "whose scoring failed",

@@ -35,12 +35,9 @@ from evaluation_pipelines.attention.domain.item import (
     RECENT_DAYS,
     Item,
     Page,
-    Risks,
     outgoing,
     quarantine,
     reviews,
-    rises,
-    risks_of,
     silent_locks,
     transcripts,
     unscored,
@@ -48,6 +45,7 @@ from evaluation_pipelines.attention.domain.item import (
 )
 from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
+from evaluation_pipelines.attention.domain.session_facts import Risks, rises, risks_of
 from evaluation_pipelines.attention.machine import answers, settings_items, source_answer
 from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
 from evaluation_pipelines.judging.ledger.score_queries import spent_today
@@ -67,7 +65,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
-from evaluation_pipelines.storage.replaced_parts import find_damage
+from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.quarantine.entries import (

@@ -31,6 +31,7 @@ from evaluation_pipelines.judging.run import utc_now
 from evaluation_pipelines.outcomes.table import write_late
 from evaluation_pipelines.progress import Progress, Silent, note_progress
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.daily_table import (
     Batch,
     BuiltPartition,
@@ -48,9 +49,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.parts import ALL_BUCKETS
-from evaluation_pipelines.storage.replaced_parts import (
-    sweep_superseded,
-)
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.late_parents import file_late_if_free
 from evaluation_pipelines.times import to_us

@@ -36,6 +36,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.compaction import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.daily_table import (
     ANY_ERROR,
     Batch,
@@ -55,7 +56,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import ALL_BUCKETS, NewPart, Shard, shards
-from evaluation_pipelines.storage.replaced_parts import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
 

@@ -59,7 +59,7 @@ def list_entries(
 ) -> None:
     """List entries by file and reason, newest first, or show one."""
     if name is not None:
-        given = {"--entries": each_one, "--limit": limit is not None}
+        given = {"--entries": by_entry, "--limit": limit is not None}
         refuse_unused("quarantine list ENTRY", given)
         _show(name, form)
         return

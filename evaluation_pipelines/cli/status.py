@@ -41,7 +41,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
-from evaluation_pipelines.storage.replaced_parts import find_faults
+from evaluation_pipelines.storage.stored_faults import find_faults
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches

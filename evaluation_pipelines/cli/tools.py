@@ -42,7 +42,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import unknown_colu
 from evaluation_pipelines.sessions.find import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.views.sessions import tool_calls
+from evaluation_pipelines.views.tool_calls import tool_calls
 
 _MAX_CALLS = 20
 """Printed calls of each kind; ``--format json`` has more."""

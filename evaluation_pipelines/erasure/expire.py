@@ -32,6 +32,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.settings.data import ExpirySettings
+from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
@@ -42,7 +43,6 @@ from evaluation_pipelines.storage.replaced_parts import (
     Change,
     removed_rows,
     replace_parts,
-    sweep_superseded,
 )
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format

@@ -20,11 +20,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.received_files import organization_of
-from evaluation_pipelines.storage.replaced_parts import (
-    Change,
-    removed_rows,
-    replace_parts,
-)
+from evaluation_pipelines.storage.replaced_parts import Change, removed_rows, replace_parts
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,

@@ -11,15 +11,12 @@ import polars as pl
 import sqlalchemy as sa
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judge_changes.domain.anchor_sample import draw, replacements
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     DAYS,
     SAMPLES,
     STRATUM,
     JudgeChange,
-    draw,
-    period_means,
-    replacements,
-    split,
 )
 from evaluation_pipelines.judge_changes.domain.judges import (
     JUDGE,
@@ -30,6 +27,7 @@ from evaluation_pipelines.judge_changes.domain.judges import (
     first_judged,
     sessions_of,
 )
+from evaluation_pipelines.judge_changes.domain.shift import period_means, split
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup, Window
 from evaluation_pipelines.judging.domain.validation import VALIDATION
 from evaluation_pipelines.judging.ledger.score_store import RubricTexts

@@ -23,7 +23,8 @@ from evaluation_pipelines.judge_changes.domain.judge_change import ANCHORS, SAMP
 from evaluation_pipelines.judge_changes.domain.judges import JUDGE, Change, Judge, sessions_of
 from evaluation_pipelines.judging.domain.budget import Budget, Usage
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.endpoint.client import Wire, judge_budget_limits, judge_pricing
+from evaluation_pipelines.judging.endpoint.client import Wire
+from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits, judge_pricing
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, load_plans

@@ -22,10 +22,9 @@ from evaluation_pipelines.judging.domain.budget import (
     Reservation,
     worst_case_usd,
 )
-from evaluation_pipelines.judging.endpoint.client import (
-    JudgeClient,
+from evaluation_pipelines.judging.endpoint.client import JudgeClient, Wire
+from evaluation_pipelines.judging.endpoint.configured import (
     SharedBreakers,
-    Wire,
     judge_client,
     judge_pricing,
 )

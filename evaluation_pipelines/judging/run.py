@@ -15,11 +15,8 @@ from evaluation_pipelines.judging.context import BudgetGate, LedgerWriter, RunCo
 from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, in_thread
-from evaluation_pipelines.judging.endpoint.client import (
-    SharedBreakers,
-    Wire,
-    judge_budget_limits,
-)
+from evaluation_pipelines.judging.endpoint.client import Wire
+from evaluation_pipelines.judging.endpoint.configured import SharedBreakers, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError

@@ -29,7 +29,7 @@ from evaluation_pipelines.judging.domain.due import (
     is_by_another_judge,
 )
 from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds, redact
-from evaluation_pipelines.judging.endpoint.client import endpoint_of, judge_budget_limits
+from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, find_due
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError, UnknownScoreError

@@ -28,7 +28,7 @@ from evaluation_pipelines.judging.domain.validation import (
     mean_difference,
     twins,
 )
-from evaluation_pipelines.judging.endpoint.client import judge_budget_limits
+from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_queries import score_of
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left

@@ -65,6 +65,7 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.settings.data import column_of
+from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import ledger_time
@@ -76,7 +77,6 @@ from evaluation_pipelines.storage.lock import (
     LockTimeoutError,
     held,
 )
-from evaluation_pipelines.storage.replaced_parts import sweep_orphans
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.sessions import sessions, with_details

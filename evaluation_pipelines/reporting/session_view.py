@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
-from evaluation_pipelines.judging.domain.prompt.fence import ShownTexts, shown_texts
+from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, shown_texts
 from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
 from evaluation_pipelines.judging.domain.prompt.transcript import STEP_COLUMNS
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

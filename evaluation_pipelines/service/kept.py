@@ -41,7 +41,8 @@ from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.views.sessions import OfVersion, Sessions, ToolCalls
+from evaluation_pipelines.views.sessions import OfVersion, Sessions
+from evaluation_pipelines.views.tool_calls import ToolCalls
 
 BUILD_PATIENCE_S = 3.0
 """Seconds that an answer waits for a day that is being built."""

@@ -21,7 +21,7 @@ from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, reported
 from evaluation_pipelines.attention.send import note_judge, raise_alert
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judging.endpoint.client import SharedBreakers
+from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.report import LeftOpenReason
@@ -32,7 +32,7 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.lock import KEEP_CURRENT, LockTimeoutError
-from evaluation_pipelines.storage.replaced_parts import find_damage
+from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
 
 KEEPER_LOG = logging.getLogger("evaluation_pipelines.service.keep_current")

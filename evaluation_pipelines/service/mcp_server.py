@@ -27,12 +27,8 @@ from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.badge import shown_scoring
-from evaluation_pipelines.judging.domain.prompt.fence import (
-    ShownTexts,
-    fenced,
-    plain_text,
-    shown_texts,
-)
+from evaluation_pipelines.judging.domain.prompt.fence import fenced
+from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, plain_text, shown_texts
 from evaluation_pipelines.reporting.agent_changes import AGENT_NAME, AgentTimes
 from evaluation_pipelines.reporting.domain.comparison_report import report
 from evaluation_pipelines.reporting.domain.session_facts import (
@@ -65,7 +61,8 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.agents import agents as agents_relation
 from evaluation_pipelines.views.filters import LIST_COLUMNS, SCORES, ListQuery, parse_query
 from evaluation_pipelines.views.listing import SESSION_LISTING
-from evaluation_pipelines.views.sessions import ToolRows, with_details
+from evaluation_pipelines.views.sessions import with_details
+from evaluation_pipelines.views.tool_calls import ToolRows
 
 _INSTRUCTIONS = (
     "Scores of AI agent sessions from their telemetry: which were low and why, what failed, what "

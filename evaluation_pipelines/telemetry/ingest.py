@@ -18,11 +18,11 @@ from evaluation_pipelines.engine import Engine, open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
+from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import SkippedFile, read_head
 from evaluation_pipelines.storage.ledger.ledger import ledger_time
 from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.replaced_parts import compact_quarantine
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import CUT_OFF, Documents
 from evaluation_pipelines.telemetry.domain.reader import EventBatch

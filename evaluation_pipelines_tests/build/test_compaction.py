@@ -62,7 +62,7 @@ def test_parts_are_merged_up_to_a_size(
     before = many_parts.landed()
     parts = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
     limit = max(part.size_bytes for part in parts) * 2 + 10
-    monkeypatch.setattr("evaluation_pipelines.storage.replaced_parts._MERGED_BYTES", limit)
+    monkeypatch.setattr("evaluation_pipelines.storage.compaction._MERGED_BYTES", limit)
     many_parts.build()
     merged = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
     assert len(merged) == 3

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange, period_means, split
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.judges import Change, Judge
+from evaluation_pipelines.judge_changes.domain.shift import period_means, split
 from evaluation_pipelines.schemas import JUDGE_ANCHORS, JUDGE_CHANGES
 
 FORMER = Judge("default", 1, "judge-1", "agent-methodology", "a" * 64)

@@ -11,7 +11,9 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.judge_change import Stratum, allocate, split
+from evaluation_pipelines.judge_changes.domain.anchor_sample import allocate
+from evaluation_pipelines.judge_changes.domain.judge_change import Stratum
+from evaluation_pipelines.judge_changes.domain.shift import split
 from evaluation_pipelines_tests.judge_changes.change_builders import DAY
 
 JUDGES_PART, AGENTS_PART = 3.0, 2.0

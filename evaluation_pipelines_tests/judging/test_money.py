@@ -7,7 +7,7 @@ import pytest
 
 from evaluation_pipelines.judging.domain.budget import worst_case_usd
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.endpoint.client import judge_pricing
+from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.find_due import find_due
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.scoring import prepare

@@ -32,11 +32,11 @@ from evaluation_pipelines.schemas import (
     TABLES,
     Table,
 )
+from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
-from evaluation_pipelines.storage.replaced_parts import sweep_superseded
 from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace

@@ -52,7 +52,7 @@ def test_a_publish_or_a_sweep_killed_at_any_moment_leaves_all_rows(
         assert published >= rounds // 2
         assert swept > 0
         assert half_written > 0 or rounds < 100  # between the first byte and the swap
-        monkeypatch.setattr("evaluation_pipelines.storage.replaced_parts.GRACE_PERIOD", None)
+        monkeypatch.setattr("evaluation_pipelines.storage.compaction.GRACE_PERIOD", None)
         for _ in range(2):  # the first one still keeps the files of the database before
             rebuild_publish_and_sweep(workplace.stores)
         assert_all_rows_are_there(workplace, link)

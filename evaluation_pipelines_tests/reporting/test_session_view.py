@@ -10,7 +10,7 @@ import pytest
 
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.domain.prompt.fence import shown_texts
+from evaluation_pipelines.judging.domain.prompt.sanitizer import shown_texts
 from evaluation_pipelines.reporting.domain.session_facts import lost_calls
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (

@@ -8,9 +8,9 @@ import pytest
 from evaluation_pipelines.build import Build
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.lake import LakeError, OtherLedgerError
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
-from evaluation_pipelines.storage.replaced_parts import sweep_superseded
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.workplace import NOW

@@ -12,10 +12,10 @@ from moto.core.utils import utcnow
 from moto.s3.models import s3_backends
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.ledger.ledger import Ledger, ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.replaced_parts import sweep_orphans
 from evaluation_pipelines.storage.store import LinkError, LocalStore
 from evaluation_pipelines_tests.servers.s3 import BUCKET, variables
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS, EVENT_TEXTS_LANDED
-from evaluation_pipelines.storage import replaced_parts
+from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
@@ -55,7 +55,7 @@ def test_a_sweep_killed_at_any_moment_loses_nothing_and_is_finished_by_the_next_
             assert rows_of(workplace) == expected
         # Some after the first deletion and before the commit, some after the commit.
         assert min(interrupted, committed) > 0 or rounds < 100
-        monkeypatch.setattr(replaced_parts, "GRACE_PERIOD", timedelta())
+        monkeypatch.setattr(compaction, "GRACE_PERIOD", timedelta())
         sweep(workplace.stores)
         assert files_of(workplace) == named_paths(workplace) == current_paths(workplace)
         assert rows_of(workplace) == expected

@@ -8,7 +8,7 @@ from evaluation_pipelines.judging.run import RunRequest
 from evaluation_pipelines.judging.run import judge as judge_due
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage import replaced_parts
+from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
@@ -34,18 +34,18 @@ def build(stores: Stores) -> None:
 
 def rebuild_publish_and_sweep(stores: Stores) -> None:
     """Build all dates again and publish; replaced files are deleted without a grace period."""
-    replaced_parts.GRACE_PERIOD = timedelta()
+    compaction.GRACE_PERIOD = timedelta()
     Build(stores).run(stores.lake.partitions(AGENT_SESSIONS))
     publish_analytics(stores, datetime.now(UTC))
-    replaced_parts.sweep_superseded(stores, datetime.now(UTC))
+    compaction.sweep_superseded(stores, datetime.now(UTC))
 
 
 def sweep(stores: Stores) -> None:
-    replaced_parts.GRACE_PERIOD = timedelta()
+    compaction.GRACE_PERIOD = timedelta()
     now = datetime.now(UTC)
-    replaced_parts.sweep_superseded(stores, now)
+    compaction.sweep_superseded(stores, now)
     for day in stores.lake.partitions(AGENT_SESSIONS):
-        replaced_parts.sweep_orphans(stores, [AGENT_SESSIONS], day, now)
+        compaction.sweep_orphans(stores, [AGENT_SESSIONS], day, now)
 
 
 def judge(stores: Stores) -> None:

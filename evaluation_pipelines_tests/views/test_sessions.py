@@ -12,12 +12,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import read_session_looku
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.views.listing import SESSION_LISTING
-from evaluation_pipelines.views.sessions import (
-    Sessions,
-    sessions,
-    with_details,
-    with_live_judge,
-)
+from evaluation_pipelines.views.sessions import Sessions, sessions, with_details, with_live_judge
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.service.answers import work

@@ -41,7 +41,8 @@ from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_c
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.views.agents import agents
 from evaluation_pipelines.views.listing import AGENT_LISTING, SESSION_LISTING
-from evaluation_pipelines.views.sessions import sessions, tool_calls, with_details
+from evaluation_pipelines.views.sessions import sessions, with_details
+from evaluation_pipelines.views.tool_calls import tool_calls
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.views.sessions import ToolCalls
+from evaluation_pipelines.views.tool_calls import ToolCalls
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 

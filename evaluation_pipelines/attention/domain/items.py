@@ -19,7 +19,6 @@ from evaluation_pipelines.attention.domain.item import (
     Item,
     Page,
     Part,
-    Risks,
     State,
     books_page,
     page_of,
@@ -45,6 +44,7 @@ from evaluation_pipelines.attention.domain.messages import (
     run_of,
     sanitize,
 )
+from evaluation_pipelines.attention.domain.session_facts import Risks
 from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 

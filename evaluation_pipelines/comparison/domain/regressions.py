@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.ceiling_change import CeilingBefore, CeilingChange
 from evaluation_pipelines.comparison.domain.differences import is_at_ceiling
 from evaluation_pipelines.comparison.domain.models import Row, counted, parts, state_of
 from evaluation_pipelines.comparison.domain.people import Arm
@@ -16,8 +17,6 @@ from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.score_change import (
     ALONE,
     WEEK,
-    CeilingBefore,
-    CeilingChange,
     Levels,
     ScoreChange,
     ScoresBefore,

@@ -29,7 +29,7 @@ from evaluation_pipelines.judging.endpoint.batch_api import (
     in_thread,
     request_line,
 )
-from evaluation_pipelines.judging.endpoint.client import call_limits
+from evaluation_pipelines.judging.endpoint.configured import call_limits
 from evaluation_pipelines.judging.endpoint.limits import MAX_FAILURES
 from evaluation_pipelines.judging.endpoint.transport import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch

@@ -15,8 +15,8 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.prompt.fence import plain_line, plain_text
 from evaluation_pipelines.judging.domain.prompt.messages import without_thinking
+from evaluation_pipelines.judging.domain.prompt.sanitizer import plain_line, plain_text
 from evaluation_pipelines.schemas import MISSING_TOOLS
 
 MAX_NAME_LENGTH = 80

@@ -15,8 +15,8 @@ from evaluation_pipelines.formatting import (
     usd,
 )
 from evaluation_pipelines.judging.domain.badge import band, flags_of
-from evaluation_pipelines.judging.domain.prompt.fence import ShownTexts
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 

@@ -22,7 +22,7 @@ from evaluation_pipelines.attention.domain.item import Page
 from evaluation_pipelines.attention.gather import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
-from evaluation_pipelines.judging.domain.prompt.fence import ShownTexts, shown_texts
+from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, shown_texts
 from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from fastapi.responses import RedirectResponse, Response
 
 from evaluation_pipelines.attention.alert_store import risky_sessions
-from evaluation_pipelines.attention.domain.item import risks_of
+from evaluation_pipelines.attention.domain.session_facts import risks_of
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
@@ -24,7 +25,6 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
 )
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, PartOrigin
-from evaluation_pipelines.storage.replaced_parts import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.organizations import shared_date
 from evaluation_pipelines.telemetry.domain.outcome_lines import LateOutcome
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts

@@ -22,7 +22,6 @@ from evaluation_pipelines.attention.domain.item import (
     permissions,
     quarantine,
     reviews,
-    risks_of,
     silent_locks,
     unscored,
     waiting_dates,
@@ -45,6 +44,7 @@ from evaluation_pipelines.attention.domain.messages import (
     reported,
     spending_alert,
 )
+from evaluation_pipelines.attention.domain.session_facts import risks_of
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TODAY = NOW.date()

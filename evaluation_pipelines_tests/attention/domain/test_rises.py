@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evaluation_pipelines.attention.domain.item import COLUMNS, rises
+from evaluation_pipelines.attention.domain.item import COLUMNS
+from evaluation_pipelines.attention.domain.session_facts import rises
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 
 TODAY = date(2026, 6, 30)

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evaluation_pipelines.comparison.domain.ceiling_change import CeilingBefore, CeilingChange
 from evaluation_pipelines.comparison.domain.score_change import (
-    CeilingBefore,
-    CeilingChange,
     DaySpread,
     ExpectedScores,
     Levels,

@@ -10,24 +10,24 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
 from evaluation_pipelines.judge_changes.anchors import anchor_rows, change_rows
+from evaluation_pipelines.judge_changes.domain.anchor_sample import allocate, draw, replacements
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     JudgeChange,
-    Mean,
-    Part,
     Stratum,
-    allocate,
-    draw,
     every_judge_change_is_measured,
     headline,
     names,
-    period_means,
-    replacements,
     sentences,
-    split,
-    sum_of_means,
     title,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change
+from evaluation_pipelines.judge_changes.domain.shift import (
+    Mean,
+    Part,
+    period_means,
+    split,
+    sum_of_means,
+)
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
     DAY,

@@ -17,9 +17,8 @@ from evaluation_pipelines.judging.endpoint.client import (
     Endpoint,
     JudgeAnswer,
     JudgeClient,
-    judge_client,
-    judge_pricing,
 )
+from evaluation_pipelines.judging.endpoint.configured import judge_client, judge_pricing
 from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.settings import Settings

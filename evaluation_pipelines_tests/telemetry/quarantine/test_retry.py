@@ -17,12 +17,13 @@ from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import QUARANTINE, Table
+from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.replaced_parts import GRACE_PERIOD, replace_parts
+from evaluation_pipelines.storage.replaced_parts import replace_parts
 from evaluation_pipelines.telemetry import reread
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError

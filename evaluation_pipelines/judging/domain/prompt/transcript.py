@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.prompt.fence import SEAL, TextSanitizer, cut_note, ends_of
+from evaluation_pipelines.judging.domain.prompt.fence import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import estimated_tokens
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted
+from evaluation_pipelines.judging.domain.prompt.sanitizer import TextSanitizer, cut_note, ends_of
 from evaluation_pipelines.judging.domain.prompt.session_steps import (
     SessionStep,
     offered_tools,

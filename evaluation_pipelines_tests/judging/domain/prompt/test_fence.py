@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.prompt.fence import (
     SEAL,
-    TextSanitizer,
     fenced,
     is_injection_suspected,
-    plain_line,
-    plain_text,
     sign_rows,
     without_boundary,
 )
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
+from evaluation_pipelines.judging.domain.prompt.sanitizer import (
+    TextSanitizer,
+    plain_line,
+    plain_text,
+)
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
 from evaluation_pipelines_tests.judging.domain.redaction_figures import code_files
