@@ -125,15 +125,12 @@ class StoredTranscript(TranscriptFile):
         return NO_HEAD._replace(session_id=self.stored.root)
 
 
-def find_transcripts(
-    environment: Mapping[str, str] = os.environ,
-) -> tuple[list[TranscriptFile], list[SkippedFile]]:
+def find_transcripts() -> tuple[list[TranscriptFile], list[SkippedFile]]:
     """Return the transcripts of this machine, by path, and skipped files with the reason."""
     found: list[TranscriptFile] = []
     skipped: list[SkippedFile] = []
-    home = Path(environment.get("HOME") or Path.home())
     for program in PROGRAMS:
-        root = Path(environment.get(program.variable) or home / program.home)
+        root = Path(os.environ.get(program.variable) or Path.home() / program.home)
         for path in _matching(root, program.patterns):
             try:
                 file = _look(program, path, root)
@@ -258,11 +255,7 @@ def read_transcript(
         for line in _lines(file, handle, position, limit):
             if not line.is_terminated:
                 break
-            if line.is_overlong:
-                reason = f"longer than {limit} bytes"
-                reader.refuse(line.text, line.offset, line.length_bytes, reason)
-            elif line.text.strip():
-                reader.read(line.text, line.offset)
+            reader.read(line.text, line.offset, line.length_bytes)
             end = line.next_offset
             if len(reader.records) >= _RECORDS_PER_PIECE:
                 yield _piece(reader, end, str(file.path))

@@ -126,10 +126,7 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     readers = [program.reader(keeps_texts) for program in PROGRAMS]
     for reader in readers:
         for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):
-            if line.is_overlong:
-                reader.refuse(line.text, line.offset, line.length_bytes, "too long")
-            elif line.text.strip():
-                reader.read(line.text, line.offset)
+            reader.read(line.text, line.offset, line.length_bytes)
         reader.finish(is_final=True)
     reader = max(readers, key=lambda reader: len(reader.records))
     if not reader.records:

@@ -58,7 +58,7 @@ _REFUSED = re.compile(
 )
 _WARM_UP = "Warmup"
 _SYNTHETIC = "<synthetic>"
-_MOST_CHARACTERS = 4096
+_FIRST_CHARACTERS = 4096
 _HEAD_LINES = 40
 
 
@@ -326,8 +326,7 @@ class ClaudeCodeTranscript(Transcript):
             "session.id": entry.session_id,
             "prompt_id": entry.prompt_id,
             "slash_command": command and command[1],
-            "content": self._text(content),
-            "cwd": self._text(entry.cwd),
+            **self._prompt(content, entry.cwd),
         }
         # Commands to the program itself have their name first.
         is_builtin = command is not None and content.startswith("<command-name>")
@@ -382,7 +381,7 @@ def _text_of(content: str | list[_Block] | None) -> str | None:
 def _first_words(content: msgspec.Raw) -> str:
     """Return the first characters of a result."""
     found = _text_of(_TEXT.decode(content)) if content else None
-    return (found or "")[:_MOST_CHARACTERS]
+    return (found or "")[:_FIRST_CHARACTERS]
 
 
 def claude_code_session(path: str) -> str | None:

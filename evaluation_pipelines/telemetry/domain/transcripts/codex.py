@@ -17,9 +17,10 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import leave_out_cac
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     ID,
     Call,
-    Place,
     Transcript,
     decode,
+    encode,
+    texts_in,
     without_folders,
 )
 
@@ -122,7 +123,6 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _LINE = msgspec.json.Decoder(_Line)
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -174,36 +174,22 @@ class CodexTranscript(Transcript):
         if payload.turn_id is not None and payload.turn_id > (self.context.get("session") or ""):
             self.context["is_copy"] = False
 
-    def _append(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
-        known = self.context
-        place = Place(known.get("version"), known.get("repository"), known.get("branch"))
-        common = {
-            "session.id": known.get("session"),
-            "parent.conversation.id": known.get("parent"),
-            "subagent": known.get("nickname"),
-        }
-        self._add(offset, place, name, entry.timestamp, common | columns)
-
     def _read_prompt(self, entry: _Line, payload: _Payload, offset: int) -> None:
         self._interrupt()
         if self.context.get("parent") is None:
-            columns = {
-                ID: "prompt",
-                "content": self._text(_texts(payload.message)),
-                "cwd": self._text(self.context.get("folder")),
-            }
-            self._append(entry, offset, "user_prompt", columns)
+            columns = self._prompt(texts_in(payload.message), self.context.get("folder"))
+            self._append(offset, "user_prompt", entry.timestamp, {ID: "prompt", **columns})
 
     def _read_reply(self, entry: _Line, payload: _Payload, offset: int) -> None:
-        columns = {ID: "reply", "content": self._text(_texts(payload.message))}
-        self._append(entry, offset, "assistant_response", columns)
+        columns = {ID: "reply", "content": self._text(texts_in(payload.message))}
+        self._append(offset, "assistant_response", entry.timestamp, columns)
 
     def _read_error(self, entry: _Line, payload: _Payload, offset: int) -> None:
-        error = self._text(_texts(payload.message))
-        self._append(entry, offset, "api_error", {ID: "error", "error": error})
+        columns = {ID: "error", "error": self._text(texts_in(payload.message))}
+        self._append(offset, "api_error", entry.timestamp, columns)
 
     def _read_compaction(self, entry: _Line, _: _Payload, offset: int) -> None:
-        self._append(entry, offset, "compaction", {ID: "compaction"})
+        self._append(offset, "compaction", entry.timestamp, {ID: "compaction"})
 
     def _read_abort(self, _: _Line, __: _Payload, ___: int) -> None:
         self._calls.clear()
@@ -237,7 +223,7 @@ class CodexTranscript(Transcript):
             "reasoning_tokens": usage.reasoning_output_tokens,
         }
         leave_out_cached(columns)
-        self._append(entry, offset, "api_request", columns)
+        self._append(offset, "api_request", entry.timestamp, columns)
 
     def _read_item(self, entry: _Line, payload: _Payload, offset: int) -> None:
         item = payload.item or _Item()
@@ -257,7 +243,7 @@ class CodexTranscript(Transcript):
 
     def _add_inner_call(self, entry: _Line, item: _Item, offset: int) -> None:
         tool = {"CommandExecution": "exec_command", "FileChange": "apply_patch"}.get(item.type)
-        arguments = None if item.command is None else _encode({"cmd": item.command}).decode()
+        arguments = None if item.command is None else encode({"cmd": item.command}).decode()
         call = Call(tool or f"mcp__{item.server}__{item.tool}", "", "", None, arguments, offset)
         code = "" if item.exit_code is None else f"Process exited with code {item.exit_code}\n"
         self._add_call(entry, offset, item.id, call, code, success=item.status != "failed")
@@ -266,13 +252,13 @@ class CodexTranscript(Transcript):
         call_id = payload.call_id or payload.id or ""
         tool = payload.name or ("local_shell" if payload.type == "local_shell_call" else "")
         given = payload.arguments or payload.input or payload.action
-        arguments = given if isinstance(given, str) else _encode(given).decode()
+        arguments = given if isinstance(given, str) else encode(given).decode()
         self._open(call_id, Call(tool, "", "", None, arguments, offset, payload.namespace))
 
     def _read_output(self, entry: _Line, payload: _Payload, offset: int) -> None:
         call = self._close(payload.call_id, offset)
         output = payload.output
-        shown = _texts(output.get("content") if isinstance(output, dict) else output)
+        shown = texts_in(output.get("content") if isinstance(output, dict) else output)
         if call is not None:
             success = _FAILED.match(shown) is None
             self._add_call(entry, offset, payload.call_id, call, shown, success=success)
@@ -302,9 +288,7 @@ class CodexTranscript(Transcript):
         del row["source_event_name"]
         row |= {ID: call_id, "subagent": self.context.get("nickname")}
         row["duration_ms"] = self._durations.pop(call_id or "", None) or _wall_time_ms(output)
-        for column in ("content", "tool_parameters", "error"):
-            row[column] = self._text(row.get(column))
-        self._append(entry, offset, name, row)
+        self._append(offset, name, entry.timestamp, self._without_texts(row))
 
     _READERS: ClassVar[dict[str, Callable[..., None]]] = {
         "session_meta": _begin,
@@ -346,14 +330,6 @@ def _parent(payload: _Payload) -> tuple[str | None, str | None]:
     spawn = next((agent for agent in spawned.values() if isinstance(agent, dict)), {})
     name = spawn.get("agent_role") or spawn.get("agent_nickname") or "sub-agent"
     return spawn.get("parent_thread_id") or payload.session_id, str(name)
-
-
-def _texts(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _wall_time_ms(output: str) -> float | None:

@@ -15,7 +15,6 @@ from evaluation_pipelines.telemetry.domain.tool_calls import shell_class
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     ID,
     Call,
-    Place,
     Transcript,
     command_in,
     decode,
@@ -135,9 +134,8 @@ class CopilotTranscript(Transcript):
     def _read_prompt(self, entry: _Line, data: _Data, offset: int) -> None:
         self._interrupt()
         if data.source in (None, "user"):
-            folder = self._text(self.context.get("folder"))
-            columns = {"content": self._text(data.content), "cwd": folder}
-            self._append(entry, offset, "user_prompt", columns)
+            columns = self._prompt(data.content, self.context.get("folder"))
+            self._append_line(entry, offset, "user_prompt", columns)
 
     def _read_model(self, _: _Line, data: _Data, __: int) -> None:
         self.context["model"] = data.new_model
@@ -148,25 +146,22 @@ class CopilotTranscript(Transcript):
         if data.output_tokens is not None and not self.context.get("has_records"):
             model = data.model or self.context.get("model")
             columns = {"model": model, "output_tokens": data.output_tokens}
-            self._append(entry, offset, "api_request", columns)
+            self._append_line(entry, offset, "api_request", columns)
         if data.content:
             columns = {"content": self._text(data.content)}
-            self._append(entry, offset, "assistant_response", columns)
+            self._append_line(entry, offset, "assistant_response", columns)
 
     def _read_error(self, entry: _Line, data: _Data, offset: int) -> None:
-        self._append(entry, offset, "api_error", {"error": self._text(data.message)})
+        self._append_line(entry, offset, "api_error", {"error": self._text(data.message)})
 
     def _read_compaction(self, entry: _Line, _: _Data, offset: int) -> None:
-        self._append(entry, offset, "compaction", {})
+        self._append_line(entry, offset, "compaction", {})
 
     def _read_call(self, _: _Line, data: _Data, offset: int) -> None:
         self._open(data.tool_call_id or "", self._call(data, offset))
 
-    def _append(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
-        known = self.context
-        place = Place(known.get("version"), known.get("repository"), known.get("branch"))
-        common = {ID: entry.id, "session.id": known.get("session")}
-        self._add(offset, place, name, entry.timestamp, common | columns)
+    def _append_line(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
+        self._append(offset, name, entry.timestamp, {ID: entry.id, **columns})
 
     def _read_usage(self, entry: _Line, data: _Data, offset: int) -> None:
         self.context["has_records"] = True
@@ -184,7 +179,7 @@ class CopilotTranscript(Transcript):
             "ttft_ms": usage.time_to_first_token_ms,
         }
         leave_out_cached(columns)
-        self._append(entry, offset, "api_request", columns)
+        self._append_line(entry, offset, "api_request", columns)
 
     def _call(self, data: _Data, offset: int) -> Call:
         tool, server, command = data.tool_name or "", data.mcp_server_name, None
@@ -208,11 +203,11 @@ class CopilotTranscript(Transcript):
         success = None if is_refused else data.success
         columns = self._tool_columns(data.tool_call_id, call, success=success, exit_code=code)
         if is_refused:
-            self._append(entry, offset, "tool_decision", columns | {"decision": "reject"})
+            self._append_line(entry, offset, "tool_decision", columns | {"decision": "reject"})
             return
         columns["content"] = self._text(result)
         columns["error"] = self._text((data.error or _Error()).message)
-        self._append(entry, offset, "tool_result", columns)
+        self._append_line(entry, offset, "tool_result", columns)
 
     _READERS: ClassVar[dict[str, Callable[..., None]]] = {
         "session.start": _begin,

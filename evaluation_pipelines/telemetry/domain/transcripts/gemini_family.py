@@ -22,6 +22,8 @@ from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     Place,
     Transcript,
     decode,
+    encode,
+    texts_in,
 )
 
 _OF_PROGRAM = ("<session_context>", "<state_snapshot>", "<system-reminder>", "/")
@@ -29,7 +31,6 @@ _OF_PROGRAM = ("<session_context>", "<state_snapshot>", "<system-reminder>", "/"
 
 _ENDED = ("success", "error", "cancelled")
 _REMEMBERED = 64
-_encode = msgspec.json.Encoder().encode
 
 
 def _refined(dialect: Dialect, name: str, attributes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -54,19 +55,12 @@ def _call(name: str | None, arguments: Any, status: str | None, response: Any) -
     codes = EXIT_CODE.findall(next((text for text in (output, error) if isinstance(text, str)), ""))
     return {
         "function_name": name,
-        "function_args": _encode(arguments).decode(),
+        "function_args": encode(arguments).decode(),
         "success": status == "success",
         "tool_type": "mcp" if (name or "").startswith("mcp_") else "native",
         "error": error if isinstance(error, str) else None,
         "metadata": {"exitCode": codes[-1]} if codes and codes[-1] != "(none)" else None,
     }
-
-
-def _texts(parts: Any) -> str:
-    if isinstance(parts, str):
-        return parts
-    texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _response(parts: Any) -> Any:
@@ -87,11 +81,9 @@ class _OfFamily(Transcript):
     """Reader of both. ``context`` has ``session``."""
 
     def _add_refined(self, at: _At, name: str, key: str | None, row: dict[str, Any]) -> None:
-        for column in ("content", "tool_parameters", "error"):
-            row[column] = self._text(row.get(column))
         offset, place, time = at
-        columns = {ID: key, "session.id": self.context.get("session"), **row}
-        self._add(offset, place, name, time, columns)
+        common = {ID: key, "session.id": self.context.get("session")}
+        self._add(offset, place, name, time, common | self._without_texts(row))
 
 
 class _Tokens(msgspec.Struct, gc=False):
@@ -150,7 +142,7 @@ class GeminiTranscript(_OfFamily):
         at = (offset, Place(), entry.timestamp)
         match entry.type:
             case "user":
-                text = _texts(entry.content)
+                text = texts_in(entry.content)
                 if text and not text.startswith(_OF_PROGRAM) and self._is_new(entry.id):
                     self._add_refined(at, "user_prompt", entry.id, {"content": text})
             case "gemini":
@@ -164,7 +156,7 @@ class GeminiTranscript(_OfFamily):
                         row["tool_use_id"] = call.id
                         self._add_refined((*at[:2], call.timestamp), name, call.id, row)
             case "error":
-                error = {"error": _texts(entry.content)}
+                error = {"error": texts_in(entry.content)}
                 self._add_refined(at, "api_error", entry.id, error)
             case "info" | "warning":
                 pass
@@ -185,7 +177,7 @@ class GeminiTranscript(_OfFamily):
             }
             name, row = _refined(GEMINI_CLI, "api_response", attributes)
             self._add_refined(at, name, entry.id, row)
-        if text := _texts(entry.content):
+        if text := texts_in(entry.content):
             self._add_refined(at, "assistant_response", entry.id, {"content": text})
 
     def _is_new(self, key: str | None) -> bool:
@@ -253,7 +245,7 @@ class QwenTranscript(_OfFamily):
         parts = entry.message.parts if entry.message else None
         match entry.type:
             case "user":
-                text = _texts(parts)
+                text = texts_in(parts)
                 is_prompt = entry.provenance in (None, "real_user") and entry.subtype is None
                 if is_prompt and text and not text.startswith(_OF_PROGRAM):
                     self._interrupt()
@@ -277,7 +269,7 @@ class QwenTranscript(_OfFamily):
         for part in parts if isinstance(parts, list) else ():
             call = part.get("functionCall") if isinstance(part, dict) else None
             if isinstance(call, dict) and call.get("id") is not None:
-                arguments = _encode(call.get("args")).decode()
+                arguments = encode(call.get("args")).decode()
                 name = str(call.get("name"))
                 self._open(str(call["id"]), Call(name, "", "", None, arguments, at[0]))
         usage = entry.usage_metadata
@@ -291,7 +283,7 @@ class QwenTranscript(_OfFamily):
             }
             name, row = _refined(QWEN_CODE, "api_response", attributes)
             self._add_refined(at, name, entry.uuid, row)
-        if text := _texts(parts):
+        if text := texts_in(parts):
             self._add_refined(at, "assistant_response", entry.uuid, {"content": text})
 
     def _read_result(self, at: _At, result: _QwenResult, parts: Any, key: str | None) -> None:

@@ -6,7 +6,6 @@ A line has the session, or a message with its parts. A document has all of them.
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -19,11 +18,11 @@ from evaluation_pipelines.telemetry.domain.dialects.opencode import (
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     ID,
     Call,
-    Place,
     Transcript,
     command_in,
     decode,
 )
+from evaluation_pipelines.times import from_us
 
 _KINDS = frozenset(
     """agent compaction file patch reasoning retry snapshot step-finish step-start subtask text
@@ -144,7 +143,7 @@ class OpenCodeTranscript(Transcript):
         except msgspec.ValidationError:
             if "session" in self.context:
                 raise
-            self.refuse(line, offset, len(line), "a session of another form")
+            self._refuse(line, offset, len(line), "a session of another form")
             return ""
         if entry.info.role is not None:
             self._read_message(_Message(offset, entry.info, entry.parts))
@@ -211,12 +210,10 @@ class OpenCodeTranscript(Transcript):
     def _read_prompt(self, message: _Info, parts: list[_Part], offset: int) -> None:
         texts = _texts(parts)
         if texts and self.context.get("parent") is None:
-            columns = {
-                ID: message.id,
-                "content": self._text("\n".join(texts)),
-                "cwd": self._text(self.context.get("folder")),
-            }
-            self._append(message, offset, "user_prompt", message.time.created, columns)
+            columns = self._prompt("\n".join(texts), self.context.get("folder"))
+            self._append_at(
+                message, offset, "user_prompt", message.time.created, {ID: message.id, **columns}
+            )
 
     def _read_answer(self, message: _Info, parts: list[_Part], offset: int) -> None:
         time = message.time
@@ -226,17 +223,17 @@ class OpenCodeTranscript(Transcript):
         for part in parts:
             if part.type == "step-finish" and part.tokens is not None:
                 request = _request(message, part, part.tokens)
-                self._append(message, offset, "api_request", answered, request)
+                self._append_at(message, offset, "api_request", answered, request)
         for call in calls:
             if call.state.status in _ENDED:
                 self._add_call(message, call, offset)
         if message.error is not None and message.error.name in _FAILED_REQUESTS:
             self._add_failure(message, message.error, offset)
         if message.summary is True:
-            self._append(message, offset, "compaction", time.created, {ID: message.id})
+            self._append_at(message, offset, "compaction", time.created, {ID: message.id})
         elif time.completed is not None and (texts := _texts(parts)):
             columns = {ID: message.id, "content": self._text("\n".join(texts))}
-            self._append(message, offset, "assistant_response", time.completed, columns)
+            self._append_at(message, offset, "assistant_response", time.completed, columns)
 
     def _add_call(self, message: _Info, part: _Part, offset: int) -> None:
         state, tool, command = part.state, part.tool or "", None
@@ -261,7 +258,7 @@ class OpenCodeTranscript(Transcript):
         if isinstance(state.output, str):
             columns["content"] = self._text(state.output)
         name = "tool_decision" if is_refused else "tool_result"
-        self._append(message, offset, name, state.time.end, columns)
+        self._append_at(message, offset, name, state.time.end, columns)
 
     def _add_failure(self, message: _Info, failure: _Failure, offset: int) -> None:
         sent = failure.data.get("message") if isinstance(failure.data, dict) else None
@@ -271,26 +268,20 @@ class OpenCodeTranscript(Transcript):
             "error_type": failure.name,
             "error": self._text(sent if isinstance(sent, str) else None),
         }
-        self._append(message, offset, "api_error", message.time.completed, columns)
+        self._append_at(message, offset, "api_error", message.time.completed, columns)
 
-    def _append(
+    def _append_at(
         self, message: _Info, offset: int, name: str, at_ms: float | None, columns: dict[str, Any]
     ) -> None:
-        known, parent = self.context, self.context.get("parent")
-        place = Place(known.get("version"), known.get("repository"), None)
-        common = {
-            "session.id": known.get("session"),
-            "parent.conversation.id": parent,
-            "subagent": parent and (message.agent or message.mode or "sub-agent"),
-        }
-        time = _iso(at_ms or message.time.created)
-        self._add(offset, place, name, time, common | columns)
+        if self.context.get("parent") is not None:
+            columns["subagent"] = message.agent or message.mode or "sub-agent"
+        self._append(offset, name, _iso(at_ms or message.time.created), columns)
 
 
 def _iso(at_ms: float | None) -> str | None:
     """Return a time, None for one that no program can have."""
-    with suppress(OverflowError, OSError, ValueError):
-        return None if at_ms is None else datetime.fromtimestamp(at_ms / 1e3, UTC).isoformat()
+    with suppress(OverflowError):
+        return None if at_ms is None else from_us(round(at_ms * 1000)).isoformat()
     return None
 
 

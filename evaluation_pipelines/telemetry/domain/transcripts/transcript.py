@@ -209,22 +209,27 @@ class Transcript(ABC):
         known = reader.context
         return TranscriptHead(known.get("parent") or known.get("session"), None, None)
 
-    def read(self, line: bytes, offset: int) -> None:
-        """Read one line. Its faults are counted, never raised."""
+    def read(self, line: bytes, offset: int, length_bytes: int = 0) -> None:
+        """Read one line, or refuse it if this is only the beginning of its ``length_bytes``.
+
+        Its faults are counted, never raised.
+        """
+        if length_bytes > len(line):
+            self._refuse(line, offset, length_bytes, "longer than EVAL_MAX_LINE_BYTES")
+            return
         try:
-            kind = self._read(line, offset)
+            kind = self._read(line, offset) if line.strip() else ""
         except msgspec.ValidationError:
             other = self._kind_of(line, offset)
             if other is not None and self._is_first_fault(line):
                 self._count(offset, other, is_known=False)
         except (ValueError, RecursionError):
-            self.refuse(line, offset, len(line), "not JSON")
+            self._refuse(line, offset, len(line), "not JSON")
         else:
             if kind:
                 self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
 
-    def refuse(self, line: bytes, offset: int, length_bytes: int, reason: str) -> None:
-        """Note a line that cannot be read, of which ``line`` is at least the beginning."""
+    def _refuse(self, line: bytes, offset: int, length_bytes: int, reason: str) -> None:
         if self._is_first_fault(line):
             self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
 
@@ -300,11 +305,11 @@ class Transcript(ABC):
         except msgspec.ValidationError:
             return "of another form"
         except (ValueError, RecursionError):
-            self.refuse(line, offset, len(line), "not JSON")
+            self._refuse(line, offset, len(line), "not JSON")
             return None
 
     def _count(self, offset: int, kind: str, *, is_known: bool) -> None:
-        counted = self.context.get("version") or "", kind[:_MOST_CHARACTERS], is_known
+        counted = self.context.get("version") or "", kind[:_KIND_CHARACTERS], is_known
         self.lines.append((offset, counted))
 
     def _place(self, version: str | None, folder: str | None, branch: str | None) -> Place:
@@ -326,8 +331,27 @@ class Transcript(ABC):
             self.context["time"] = time
         self.records.append(Record(offset, place, name, time, columns))
 
+    def _append(self, offset: int, name: str, time: str | None, columns: dict[str, Any]) -> None:
+        """Add a record of the session and place that ``context`` has."""
+        known = self.context
+        place = Place(known.get("version"), known.get("repository"), known.get("branch"))
+        common = {
+            "session.id": known.get("session"),
+            "parent.conversation.id": known.get("parent"),
+            "subagent": known.get("nickname"),
+        }
+        self._add(offset, place, name, time, common | columns)
+
     def _text(self, value: str | None) -> str | None:
         return value if self.keeps_texts else None
+
+    def _without_texts(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of a record, with texts if they may be kept."""
+        return row | {name: self._text(row.get(name)) for name in _TEXTS}
+
+    def _prompt(self, content: str | None, folder: str | None) -> dict[str, Any]:
+        """Return the texts of a prompt."""
+        return {"content": self._text(content), "cwd": self._text(folder)}
 
     def _tool_columns(
         self, call_id: str | None, call: Call | None, *, success: bool | None, exit_code: int | None
@@ -380,19 +404,28 @@ class _Kind(msgspec.Struct, gc=False):
 
 
 _KIND = msgspec.json.Decoder(_Kind)
-_encode = msgspec.json.Encoder().encode
-_MOST_RECORDS = 256
-_MOST_CHARACTERS = 100
+_TEXTS = ("content", "tool_parameters", "error")
+_RECORDS_PER_REQUEST = 256
+_KIND_CHARACTERS = 100
+encode = msgspec.json.Encoder().encode
+
+
+def texts_in(content: Any) -> str:
+    """Return a text, or the texts of parts, each an object with ``text``."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
     """Yield OTLP requests, one a line, of records in their order."""
     for place, group in groupby(records, key=lambda record: record.place):
         same_place = list(group)
-        for start in range(0, len(same_place), _MOST_RECORDS):
-            logs = [
-                _log_record(one_record) for one_record in same_place[start : start + _MOST_RECORDS]
-            ]
+        for start in range(0, len(same_place), _RECORDS_PER_REQUEST):
+            end = start + _RECORDS_PER_REQUEST
+            logs = [_log_record(one_record) for one_record in same_place[start:end]]
             resource = {
                 "service.name": program.replace("_", "-"),
                 "service.version": place.version,
@@ -401,13 +434,13 @@ def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
             }
             scope = {"scope": {"name": f"{TRANSCRIPT}{program}"}, "logRecords": logs}
             request = {"resource": {"attributes": _attributes(resource)}, "scopeLogs": [scope]}
-            yield _encode({"resourceLogs": [request]}) + b"\n"
+            yield encode({"resourceLogs": [request]}) + b"\n"
 
 
 def defect_line(path: str, line: UnreadableLine) -> bytes:
     """Return a landing line that goes to quarantine in place of a line of a transcript."""
     where = f"{path}, byte {line.offset}, {line.length_bytes} bytes"
-    return _encode({"transcriptDefect": f"transcript {where}: {line.reason}"}) + b"\n"
+    return encode({"transcriptDefect": f"transcript {where}: {line.reason}"}) + b"\n"
 
 
 def _log_record(record: Record) -> dict[str, Any]:
@@ -418,7 +451,7 @@ def _log_record(record: Record) -> dict[str, Any]:
 def _attributes(values: dict[str, Any]) -> msgspec.Raw:
     """Encode values one by one: most time would go into dictionaries of dictionaries."""
     encoded = [
-        _before(name, value.__class__) + _encode(value)
+        _before(name, value.__class__) + encode(value)
         for name, value in values.items()
         if value is not None
     ]
