@@ -22,15 +22,12 @@ from evaluation_pipelines.settings.data import TelemetrySettings
 from evaluation_pipelines.storage.landing import SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 from evaluation_pipelines.telemetry.domain.transcripts import (
-    NO_HEAD,
     OF_FIRST_LINE,
     PROGRAMS,
     LineKind,
     Transcript,
     TranscriptHead,
     TranscriptProgram,
-    defect_line,
-    otlp_lines,
 )
 from evaluation_pipelines.telemetry.opencode_store import (
     StoredSession,
@@ -43,7 +40,6 @@ _UUID = re.compile(rb'"uuid":"([^"]{1,100})"')
 _ORIGIN = re.compile(r'\[remote "origin"\][^\[]*?\n\s*url\s*=\s*(\S+)')
 _MOST_EMPTY_SESSIONS = 20
 _RECORDS_PER_PIECE = 4096
-_KEPT_BYTES = 256
 _LONGEST_LINE_BYTES = 64 * 1024 * 1024
 
 
@@ -86,7 +82,7 @@ class TranscriptFile:
             lines = read_lines(BytesIO(handle.read(_HEAD_BYTES)), 0, _HEAD_BYTES)
             head = self.program.reader.head(line.text for line in lines)
             return head._replace(session_id=self.session_id or head.session_id)
-        return TranscriptHead(self.session_id, None, None)
+        return TranscriptHead(self.session_id)
 
     @property
     def is_document(self) -> bool:
@@ -122,7 +118,7 @@ class StoredTranscript(TranscriptFile):
 
     def head(self) -> TranscriptHead:
         """Return the session of a person."""
-        return NO_HEAD._replace(session_id=self.stored.root)
+        return TranscriptHead(self.stored.root)
 
 
 def find_transcripts() -> tuple[list[TranscriptFile], list[SkippedFile]]:
@@ -277,19 +273,16 @@ def _lines(file: TranscriptFile, handle: BinaryIO, position: int, limit: int) ->
         yield from read_lines(handle, position, limit)
         return
     content = handle.read(limit + 1)
-    kept = content if len(content) <= limit else content[:_KEPT_BYTES]
-    yield RawLine(0, kept, len(content), len(content) + 1)
+    yield RawLine(0, content[:limit], len(content), len(content) + 1)
 
 
 def _piece(reader: Transcript, end: int, path: str, *, is_final: bool = False) -> Piece:
     context, waits = reader.context, reader.waits_from()
     if not is_final and waits is not None:
         end, context = waits
-    taken = reader.take(end)
-    defects = [defect_line(path, line) for line in taken.unreadable]
-    content = b"".join((*defects, *otlp_lines(reader.program, taken.records)))
+    taken = reader.take(end, path)
     kept = {name: value for name, value in context.items() if name not in OF_FIRST_LINE}
-    return Piece(content, taken.lines, end, kept)
+    return Piece(taken.content, taken.lines, end, kept)
 
 
 def older_relatives(
@@ -300,9 +293,9 @@ def older_relatives(
     if head.first_id is None:
         return []
     return [
-        other
-        for other, other_head in heads.items()
-        if other_head.first_id == head.first_id and born(other, other_head) < born(file, head)
+        relative
+        for relative, other in heads.items()
+        if other.first_id == head.first_id and born(relative, other) < born(file, head)
     ]
 
 

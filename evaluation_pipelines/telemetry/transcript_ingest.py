@@ -22,7 +22,7 @@ from evaluation_pipelines.storage.landing import Head, SkippedFile, read_head
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.domain.transcripts import NO_HEAD, LineKind, TranscriptHead
+from evaluation_pipelines.telemetry.domain.transcripts import LineKind, TranscriptHead
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptRead, TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import (
     TranscriptFile,
@@ -106,10 +106,8 @@ class TranscriptIngest:
         return self.report
 
     def _has_changed(self, file: TranscriptFile, known: TranscriptRead | None) -> bool:
-        if known is None or (known.size_bytes, known.modified_at_ns) != (
-            file.size_bytes,
-            file.modified_at_ns,
-        ):
+        now = file.size_bytes, file.modified_at_ns
+        if known is None or (known.size_bytes, known.modified_at_ns) != now:
             return file.size_bytes > 0
         return known.is_open and self._rests(file)
 
@@ -201,7 +199,7 @@ def _heads(
     for file in files:
         read = known.get(_hash(file))
         if read is None or read.first_id is None:
-            heads[file] = file.head() if file in changed else NO_HEAD
+            heads[file] = file.head() if file in changed else TranscriptHead()
         else:
             heads[file] = TranscriptHead(None, read.first_id, read.first_time)
     return heads

@@ -22,7 +22,7 @@ from evaluation_pipelines.storage.raw_lines import read_lines
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Line, decode_line
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
-from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS, defect_line, otlp_lines
+from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 
 _LENGTH = struct.Struct(">I")
 _DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*\n")
@@ -132,10 +132,8 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     if not reader.records:
         message = "This is no transcript of a session of a supported agent."
         raise ServiceError(400, "not_a_transcript", message)
-    taken = reader.take(len(body) + 1)
-    defects = [defect_line("received", line) for line in taken.unreadable]
-    lines = (*defects, *otlp_lines(reader.program, taken.records))
-    return Checked(b"".join(lines), len(taken.records) + len(defects), len(defects))
+    taken = reader.take(len(body) + 1, "received")
+    return Checked(taken.content, taken.records + taken.defects, taken.defects)
 
 
 def _has(request: Line, signal: Signal) -> bool:

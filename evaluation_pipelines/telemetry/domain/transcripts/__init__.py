@@ -18,20 +18,15 @@ from evaluation_pipelines.telemetry.domain.transcripts.gemini_family import (
 )
 from evaluation_pipelines.telemetry.domain.transcripts.opencode import OpenCodeTranscript
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
-    NO_HEAD,
     OF_FIRST_LINE,
     TRANSCRIPT,
     LineKind,
     Transcript,
     TranscriptHead,
-    UnreadableLine,
-    defect_line,
-    otlp_lines,
     transcript_dialect,
 )
 
 __all__ = [
-    "NO_HEAD",
     "OF_FIRST_LINE",
     "PROGRAMS",
     "TRANSCRIPT",
@@ -40,9 +35,6 @@ __all__ = [
     "Transcript",
     "TranscriptHead",
     "TranscriptProgram",
-    "UnreadableLine",
-    "defect_line",
-    "otlp_lines",
 ]
 
 

@@ -168,7 +168,7 @@ class ClaudeCodeTranscript(Transcript):
             first_time = first_time or entry.timestamp
             if entry.uuid is not None:
                 return TranscriptHead(entry.session_id or session_id, entry.uuid, first_time)
-        return TranscriptHead(session_id, None, first_time)
+        return TranscriptHead(session_id, first_time=first_time)
 
     def waits_from(self) -> tuple[int, dict[str, Any]] | None:
         """Return offset and context of the first message without its end, or a call's result."""

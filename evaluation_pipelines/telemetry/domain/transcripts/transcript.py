@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
@@ -116,22 +116,21 @@ class LineKind(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Result of some lines of a transcript."""
+    """Some lines of a transcript: as telemetry, numbers of records and defects, kinds of lines."""
 
-    records: list[Record]
-    unreadable: list[UnreadableLine]
+    content: bytes
+    records: int
+    defects: int
     lines: Counter[LineKind]
 
 
 class TranscriptHead(NamedTuple):
     """Session of a file, and id and time of its first message, which only a copy shares."""
 
-    session_id: str | None
-    first_id: str | None
-    first_time: str | None
+    session_id: str | None = None
+    first_id: str | None = None
+    first_time: str | None = None
 
-
-NO_HEAD = TranscriptHead(None, None, None)
 
 _IN_FOLDERS = re.compile(r"(?:file:|[/~.\\]|[A-Za-z]:[\\/]).*[\\/]([^\\/]+)[\\/]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -207,7 +206,7 @@ class Transcript(ABC):
         for line in islice(lines, 1):
             reader.read(line, 0)
         known = reader.context
-        return TranscriptHead(known.get("parent") or known.get("session"), None, None)
+        return TranscriptHead(known.get("parent") or known.get("session"))
 
     def read(self, line: bytes, offset: int, length_bytes: int = 0) -> None:
         """Read one line, or refuse it if this is only the beginning of its ``length_bytes``.
@@ -276,17 +275,14 @@ class Transcript(ABC):
             self._calls.clear()
         self._is_interrupted = False
 
-    def take(self, end: int) -> Taken:
-        """Return the result of the lines before ``end``, and forget it."""
-        taken = Taken(
-            [record for record in self.records if record.offset < end],
-            [line for line in self.unreadable if line.offset < end],
-            _counted(kind for offset, kind in self.lines if offset < end),
-        )
-        self.records = [record for record in self.records if record.offset >= end]
-        self.unreadable = [line for line in self.unreadable if line.offset >= end]
-        self.lines = [line for line in self.lines if line[0] >= end]
-        return taken
+    def take(self, end: int, path: str) -> Taken:
+        """Return the result of the lines before ``end``, and forget it. ``path`` is for defects."""
+        records, self.records = _split(self.records, end)
+        unreadable, self.unreadable = _split(self.unreadable, end)
+        lines, self.lines = _split(self.lines, end)
+        defects = [_defect_line(path, line) for line in unreadable]
+        content = b"".join((*defects, *_otlp_lines(self.program, records)))
+        return Taken(content, len(records), len(defects), _counted(kind for _, kind in lines))
 
     @abstractmethod
     def _read(self, line: bytes, offset: int) -> str:
@@ -378,6 +374,14 @@ def without_folders(remote: str | None) -> str | None:
     return without_credentials(found[1] if found else remote)
 
 
+_Item = TypeVar("_Item", bound=tuple[Any, ...])
+
+
+def _split(items: list[_Item], end: int) -> tuple[list[_Item], list[_Item]]:
+    """Return the items whose offset is before ``end``, and the others."""
+    return [item for item in items if item[0] < end], [item for item in items if item[0] >= end]
+
+
 def _counted(kinds: Iterable[tuple[str, str, bool]]) -> Counter[LineKind]:
     return Counter({LineKind(*kind): number for kind, number in Counter(kinds).items()})
 
@@ -419,13 +423,12 @@ def texts_in(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
+def _otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
     """Yield OTLP requests, one a line, of records in their order."""
     for place, group in groupby(records, key=lambda record: record.place):
-        same_place = list(group)
+        same_place = [_log_record(record) for record in group]
         for start in range(0, len(same_place), _RECORDS_PER_REQUEST):
-            end = start + _RECORDS_PER_REQUEST
-            logs = [_log_record(one_record) for one_record in same_place[start:end]]
+            logs = same_place[start : start + _RECORDS_PER_REQUEST]
             resource = {
                 "service.name": program.replace("_", "-"),
                 "service.version": place.version,
@@ -437,7 +440,7 @@ def otlp_lines(program: str, records: list[Record]) -> Iterator[bytes]:
             yield encode({"resourceLogs": [request]}) + b"\n"
 
 
-def defect_line(path: str, line: UnreadableLine) -> bytes:
+def _defect_line(path: str, line: UnreadableLine) -> bytes:
     """Return a landing line that goes to quarantine in place of a line of a transcript."""
     where = f"{path}, byte {line.offset}, {line.length_bytes} bytes"
     return encode({"transcriptDefect": f"transcript {where}: {line.reason}"}) + b"\n"
