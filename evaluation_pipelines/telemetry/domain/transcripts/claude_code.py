@@ -18,14 +18,11 @@ from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
     SHELLS,
     TOOL_CLASSES,
 )
-from evaluation_pipelines.telemetry.domain.tool_calls import shell_class
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     ID,
-    Call,
     Place,
     Transcript,
     TranscriptHead,
-    command_in,
     decode,
 )
 
@@ -218,12 +215,10 @@ class ClaudeCodeTranscript(Transcript):
         entry: _Line = decode(_LINE, line)
         if entry.version is not None:
             self.context["version"] = entry.version
-        if entry.type == "assistant" and entry.message is not None:
+        if entry.type in ("assistant", "user") and entry.message is not None:
             if self._is_own(entry):
-                self._read_reply(entry, entry.message, offset)
-        elif entry.type == "user" and entry.message is not None:
-            if self._is_own(entry):
-                self._read_user(entry, entry.message, offset)
+                read = self._read_reply if entry.type == "assistant" else self._read_user
+                read(entry, entry.message, offset)
         elif entry.type == "system":
             self._read_system(entry, offset)
         elif entry.type not in _SILENT:
@@ -283,19 +278,9 @@ class ClaudeCodeTranscript(Transcript):
                 if self.keeps_texts:
                     reply.texts.append(_STRING.decode(block.text))
             elif block.type == "tool_use" and block.id is not None:
-                self._open(block.id, self._call(block, reply.offset))
-
-    def _call(self, block: _Block, offset: int) -> Call:
-        tool = block.name or ""
-        command = None
-        if tool in SHELLS:
-            command = command_in(block.input)
-        is_mcp = tool.startswith("mcp__")
-        kind = "mcp" if is_mcp else TOOL_CLASSES.get(tool, "other")
-        if tool in SHELLS:
-            kind = shell_class(command)
-        parameters = bytes(block.input).decode() if self.keeps_texts else None
-        return Call(tool, kind, "mcp" if is_mcp else "builtin", command, parameters, offset)
+                tool = block.name or ""
+                call = self._call(tool, block.input, SHELLS, TOOL_CLASSES, reply.offset)
+                self._open(block.id, call)
 
     def _note_subagent(self, entry: _Line) -> None:
         if entry.agent_id is not None or entry.is_sidechain:

@@ -11,12 +11,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from evaluation_pipelines.telemetry.domain.dialects.dialect import leave_out_cached
-from evaluation_pipelines.telemetry.domain.tool_calls import shell_class
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
     ID,
-    Call,
     Transcript,
-    command_in,
     decode,
 )
 
@@ -60,7 +57,6 @@ class _Usage(msgspec.Struct, gc=False, rename="camel"):
     duration: float | None = None
     time_to_first_token_ms: float | None = None
     api_call_id: str | None = None
-    model_provider: str | None = None
     reasoning_effort: str | None = None
 
 
@@ -126,10 +122,9 @@ class CopilotTranscript(Transcript):
 
     def _begin(self, _: _Line, data: _Data, __: int) -> None:
         where = data.context or _Context()
-        self.context |= {"session": data.session_id, "version": data.copilot_version}
-        place = self._place(None, where.cwd, where.branch)
+        place = self._place(data.copilot_version, where.cwd, where.branch)
         self.context |= {"repository": place.repository, "branch": place.branch}
-        self.context["folder"] = self._text(where.cwd)
+        self.context |= {"session": data.session_id, "folder": self._text(where.cwd)}
 
     def _read_prompt(self, entry: _Line, data: _Data, offset: int) -> None:
         self._interrupt()
@@ -158,7 +153,11 @@ class CopilotTranscript(Transcript):
         self._append_line(entry, offset, "compaction", {})
 
     def _read_call(self, _: _Line, data: _Data, offset: int) -> None:
-        self._open(data.tool_call_id or "", self._call(data, offset))
+        tool, server = data.tool_name or "", data.mcp_server_name
+        if server is not None:
+            tool = f"mcp__{server}__{tool.removeprefix(f'{server}-')}"
+        call = self._call(tool, data.arguments, _SHELLS, _CLASSES, offset)
+        self._open(data.tool_call_id or "", call)
 
     def _append_line(self, entry: _Line, offset: int, name: str, columns: dict[str, Any]) -> None:
         self._append(offset, name, entry.timestamp, {ID: entry.id, **columns})
@@ -180,17 +179,6 @@ class CopilotTranscript(Transcript):
         }
         leave_out_cached(columns)
         self._append_line(entry, offset, "api_request", columns)
-
-    def _call(self, data: _Data, offset: int) -> Call:
-        tool, server, command = data.tool_name or "", data.mcp_server_name, None
-        if tool in _SHELLS and data.arguments:
-            command = command_in(data.arguments)
-        tool_class = shell_class(command) if tool in _SHELLS else _CLASSES.get(tool, "other")
-        parameters = bytes(data.arguments).decode() if self.keeps_texts else None
-        if server is not None:
-            tool = f"mcp__{server}__{tool.removeprefix(f'{server}-')}"
-            return Call(tool, "mcp", "mcp", None, parameters, offset)
-        return Call(tool, tool_class, "builtin", command, parameters, offset)
 
     def _read_result(self, entry: _Line, data: _Data, offset: int) -> None:
         call = self._close(data.tool_call_id, offset)

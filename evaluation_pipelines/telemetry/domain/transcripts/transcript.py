@@ -9,7 +9,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, islice
@@ -27,7 +27,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     without_credentials,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 TRANSCRIPT = "transcript."
 """Before the name of the program in the scope of records, and before the names of events."""
@@ -250,6 +250,23 @@ class Transcript(ABC):
             if is_open or (first is not None and (call.result_offset or 0) >= first.offset):
                 first = call
         return None if first is None else (first.offset, first.context)
+
+    def _call(
+        self,
+        tool: str,
+        arguments: msgspec.Raw,
+        shells: Collection[str],
+        classes: Mapping[str, str],
+        offset: int,
+    ) -> Call:
+        """Return a call by the names of tools of its program."""
+        command = command_in(arguments) if tool in shells else None
+        tool_class = shell_class(command) if tool in shells else classes.get(tool, "other")
+        tool_type = "builtin"
+        if tool.startswith("mcp__"):
+            tool_class = tool_type = "mcp"
+        parameters = bytes(arguments).decode() if self.keeps_texts else None
+        return Call(tool, tool_class, tool_type, command, parameters, offset)
 
     def _open(self, call_id: str, call: Call) -> None:
         call.context = dict(self.context)
