@@ -244,16 +244,18 @@ class CodexTranscript(Transcript):
     def _add_inner_call(self, entry: _Line, item: _Item, offset: int) -> None:
         tool = {"CommandExecution": "exec_command", "FileChange": "apply_patch"}.get(item.type)
         arguments = None if item.command is None else encode({"cmd": item.command}).decode()
-        call = Call(tool or f"mcp__{item.server}__{item.tool}", "", "", None, arguments, offset)
+        tool = tool or f"mcp__{item.server}__{item.tool}"
+        call = Call(tool, "", "", None, arguments, offset, call_id=item.id)
         code = "" if item.exit_code is None else f"Process exited with code {item.exit_code}\n"
-        self._add_call(entry, offset, item.id, call, code, success=item.status != "failed")
+        self._add_call(entry, offset, call, code, success=item.status != "failed")
 
     def _read_call(self, _: _Line, payload: _Payload, offset: int) -> None:
         call_id = payload.call_id or payload.id or ""
         tool = payload.name or ("local_shell" if payload.type == "local_shell_call" else "")
         given = payload.arguments or payload.input or payload.action
         arguments = given if isinstance(given, str) else encode(given).decode()
-        self._open(call_id, Call(tool, "", "", None, arguments, offset, payload.namespace))
+        call = Call(tool, "", "", None, arguments, offset, namespace=payload.namespace)
+        self._open(call_id, call)
 
     def _read_output(self, entry: _Line, payload: _Payload, offset: int) -> None:
         call = self._close(payload.call_id, offset)
@@ -261,23 +263,16 @@ class CodexTranscript(Transcript):
         shown = texts_in(output.get("content") if isinstance(output, dict) else output)
         if call is not None:
             success = _FAILED.match(shown) is None
-            self._add_call(entry, offset, payload.call_id, call, shown, success=success)
+            self._add_call(entry, offset, call, shown, success=success)
 
     def _add_call(
-        self,
-        entry: _Line,
-        offset: int,
-        call_id: str | None,
-        call: Call,
-        output: str,
-        *,
-        success: bool,
+        self, entry: _Line, offset: int, call: Call, output: str, *, success: bool
     ) -> None:
         """Add a call, read like the record that telemetry has of it."""
         row: dict[str, Any] = {
             "event_name": "tool_result",
             "source_event_name": "tool_result",
-            "tool_use_id": call_id,
+            "tool_use_id": call.call_id,
             "tool_name": call.name,
             "content": output,
             "success": success,
@@ -286,8 +281,8 @@ class CodexTranscript(Transcript):
         CODEX.refine(row, {name: value for name, value in rest.items() if value is not None})
         name = row.pop("event_name")
         del row["source_event_name"]
-        row |= {ID: call_id, "subagent": self.context.get("nickname")}
-        row["duration_ms"] = self._durations.pop(call_id or "", None) or _wall_time_ms(output)
+        row |= {ID: call.call_id, "subagent": self.context.get("nickname")}
+        row["duration_ms"] = self._durations.pop(call.call_id or "", None) or _wall_time_ms(output)
         self._append(offset, name, entry.timestamp, self._without_texts(row))
 
     _READERS: ClassVar[dict[str, Callable[..., None]]] = {

@@ -143,8 +143,8 @@ class CopilotTranscript(Transcript):
             columns = {"model": model, "output_tokens": data.output_tokens}
             self._append_line(entry, offset, "api_request", columns)
         if data.content:
-            columns = {"content": self._text(data.content)}
-            self._append_line(entry, offset, "assistant_response", columns)
+            content = self._text(data.content)
+            self._append_line(entry, offset, "assistant_response", {"content": content})
 
     def _read_error(self, entry: _Line, data: _Data, offset: int) -> None:
         self._append_line(entry, offset, "api_error", {"error": self._text(data.message)})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
@@ -87,11 +88,13 @@ class _OfFamily(Transcript):
 
 
 class _Tokens(msgspec.Struct, gc=False):
-    input: int | None = None
-    output: int | None = None
-    cached: int | None = None
-    thoughts: int | None = None
-    tool: int | None = None
+    """Tokens of a request, named as in telemetry."""
+
+    input_token_count: int | None = msgspec.field(default=None, name="input")
+    output_token_count: int | None = msgspec.field(default=None, name="output")
+    cached_content_token_count: int | None = msgspec.field(default=None, name="cached")
+    thoughts_token_count: int | None = msgspec.field(default=None, name="thoughts")
+    tool_token_count: int | None = msgspec.field(default=None, name="tool")
 
 
 class _ToolCall(msgspec.Struct, gc=False):
@@ -167,14 +170,7 @@ class GeminiTranscript(_OfFamily):
     def _add_answer(self, at: _At, entry: _GeminiLine) -> None:
         counts = entry.tokens
         if counts is not None:
-            attributes = {
-                "model": entry.model,
-                "input_token_count": counts.input,
-                "output_token_count": counts.output,
-                "cached_content_token_count": counts.cached,
-                "thoughts_token_count": counts.thoughts,
-                "tool_token_count": counts.tool,
-            }
+            attributes = {"model": entry.model, **asdict(counts)}
             name, row = _refined(GEMINI_CLI, "api_response", attributes)
             self._add_refined(at, name, entry.id, row)
         if text := texts_in(entry.content):
@@ -204,8 +200,10 @@ class _QwenTelemetry(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _QwenUsage(msgspec.Struct, gc=False, rename="camel"):
-    prompt_token_count: int | None = None
-    candidates_token_count: int | None = None
+    """The same of Qwen Code."""
+
+    input_token_count: int | None = msgspec.field(default=None, name="promptTokenCount")
+    output_token_count: int | None = msgspec.field(default=None, name="candidatesTokenCount")
     thoughts_token_count: int | None = None
     cached_content_token_count: int | None = None
 
@@ -249,17 +247,15 @@ class QwenTranscript(_OfFamily):
                 is_prompt = entry.provenance in (None, "real_user") and entry.subtype is None
                 if is_prompt and text and not text.startswith(_OF_PROGRAM):
                     self._interrupt()
-                    prompt = {"content": text, "cwd": self._text(entry.cwd)}
-                    self._add_refined(at, "user_prompt", entry.uuid, prompt)
+                    self._add_refined(at, "user_prompt", entry.uuid, self._prompt(text, entry.cwd))
             case "assistant":
                 self._read_answer(at, entry, parts)
-            case "tool_result" if entry.tool_call_result is not None:
-                self._read_result(at, entry.tool_call_result, parts, entry.uuid)
+            case "tool_result":
+                if entry.tool_call_result is not None:
+                    self._read_result(at, entry.tool_call_result, parts, entry.uuid)
             case "system":
                 event = entry.system_payload and entry.system_payload.ui_event
                 self._read_event(at, entry.uuid, event or {})
-            case "tool_result":
-                pass
             case _:
                 return f"?{entry.type}"
         return entry.type
@@ -274,13 +270,7 @@ class QwenTranscript(_OfFamily):
                 self._open(str(call["id"]), Call(name, "", "", None, arguments, at[0]))
         usage = entry.usage_metadata
         if usage is not None and not self.context.get("has_telemetry"):
-            attributes = {
-                "model": entry.model,
-                "input_token_count": usage.prompt_token_count,
-                "output_token_count": usage.candidates_token_count,
-                "cached_content_token_count": usage.cached_content_token_count,
-                "thoughts_token_count": usage.thoughts_token_count,
-            }
+            attributes = {"model": entry.model, **asdict(usage)}
             name, row = _refined(QWEN_CODE, "api_response", attributes)
             self._add_refined(at, name, entry.uuid, row)
         if text := texts_in(parts):

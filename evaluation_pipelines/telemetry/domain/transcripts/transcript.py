@@ -164,6 +164,7 @@ class Call:
     command: str | None
     parameters: str | None
     offset: int
+    call_id: str | None = None
     namespace: str | None = None
     context: dict[str, Any] = field(default_factory=dict)
     result_offset: int | None = None
@@ -269,7 +270,7 @@ class Transcript(ABC):
         return Call(tool, tool_class, tool_type, command, parameters, offset)
 
     def _open(self, call_id: str, call: Call) -> None:
-        call.context = dict(self.context)
+        call.context, call.call_id = dict(self.context), call_id or None
         self._calls[call_id] = call
 
     def _close(self, call_id: str | None, offset: int) -> Call | None:
