@@ -15,6 +15,7 @@ from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry import local_transcripts, transcript_ingest
+from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript
 from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, read_transcript
@@ -149,6 +150,28 @@ def test_no_folder_of_a_home_is_stored(workplace: Workplace, tmp_path: Path, cap
     with workplace.ledger.engine.connect() as connection:
         positions = repr(connection.execute(sa.select(READ_POSITIONS)).all())
     assert SESSIONS[capture][0] not in positions
+
+
+def test_a_declined_command_of_a_program_of_codex_was_refused() -> None:
+    reader = CodexTranscript()
+    ran = {"type": "CommandExecution", "command": ["rm", "x"]}
+    payloads = (
+        ("response_item", {"type": "custom_tool_call", "call_id": "c", "name": "exec"}),
+        *(
+            (
+                "event_msg",
+                {"type": "item_completed", "item": {**ran, "id": status, "status": status}},
+            )
+            for status in ("completed", "failed", "declined")
+        ),
+    )
+    for offset, (kind, payload) in enumerate(payloads):
+        reader.read(json.dumps({"type": kind, "payload": payload}).encode(), offset)
+    assert [(record.name, record.columns["success"]) for record in reader.records] == [
+        ("tool_result", True),
+        ("tool_result", False),
+        ("tool_decision", None),
+    ]
 
 
 def test_a_read_position_of_codex_names_no_sub_agent() -> None:

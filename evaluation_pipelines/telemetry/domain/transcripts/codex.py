@@ -44,6 +44,7 @@ _SILENT = frozenset(
 _PROGRAM = "exec"
 """Tool of code mode, whose programs call others."""
 
+_NOT_DONE, _REFUSED = ("failed", "declined"), "exec command rejected by user"
 _FAILED = re.compile(
     r"(?:exec_command|write_stdin|apply_patch|patch|command|tool call|sandbox|collab \w+) "
     r"(?:failed|verification failed|timed out)|failed (?:to|in|for)|unsupported call"
@@ -246,8 +247,9 @@ class CodexTranscript(Transcript):
         arguments = None if item.command is None else encode({"cmd": item.command}).decode()
         tool = tool or f"mcp__{item.server}__{item.tool}"
         call = Call(tool, "", "", None, arguments, offset, call_id=item.id)
-        code = "" if item.exit_code is None else f"Process exited with code {item.exit_code}\n"
-        self._add_call(entry, offset, call, code, success=item.status != "failed")
+        output = "" if item.exit_code is None else f"Process exited with code {item.exit_code}\n"
+        output = _REFUSED if item.status == "declined" else output
+        self._add_call(entry, offset, call, output, success=item.status not in _NOT_DONE)
 
     def _read_call(self, _: _Line, payload: _Payload, offset: int) -> None:
         call_id = payload.call_id or payload.id or ""
