@@ -1,9 +1,9 @@
-"""Format numbers, times and texts for people.
+"""Format numbers, times, texts and Markdown for people.
 
 Numbers are rounded half up, with their unit, unknown as a dash; texts cannot control a terminal or
 a spreadsheet.
 
-Markdown from untrusted values: shown as they are, never interpreted.
+Untrusted values in Markdown are never interpreted.
 """
 
 import html

@@ -1,7 +1,4 @@
-"""Collect what the list of items needs: from the stores, the disk, and what should answer.
-
-The address of a page that an item names; the domain quotes nothing.
-"""
+"""Collect the facts of items, from stores, disk and endpoints, and the addresses of their pages."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence

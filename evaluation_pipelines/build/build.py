@@ -1,10 +1,10 @@
-"""Build of the daily tables, with a result per date: a failed date does not affect the others.
+"""Build of the daily tables and publication of judge scores, with a result for each date.
 
 No date depends on another one. They are built in batches, table by table: one statement over
 several dates takes far less time than one statement per date. A limit on memory decides how many
 dates are built together. Workers of the engine build the first tables, which are the large ones.
 
-Judge scores that only the ledger has: their publication, and the dates of a nightly run.
+Judge scores that only the ledger has are published as a daily table of their own.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,13 +1,12 @@
-"""Start of a build: batches of dates are locked, and their first tables built by the engine.
+"""Dates that a build has started: locked in batches, with their first tables built by the engine.
 
 A date that another build holds is left for the end and waited for while no other date is held: two
 builds that each hold what the other waits for would never finish.
 
-The first tables of some dates, shard by shard: what an engine runs for a build.
-
-They read landed events of their own dates only. Their parts are written, but only the build makes
-them current: a shard that is built twice, or killed, leaves files that nothing names. What a build
-writes is current for itself at once, and for all others together.
+An engine builds the first tables shard by shard. They read landed events of their own dates only.
+Their parts are written, but only the build makes them current: a shard that is built twice, or
+killed, leaves files that nothing names. What a build writes is current for itself at once, and for
+all others together.
 """
 
 import pickle

@@ -1,7 +1,4 @@
-"""Options that choose sessions, the same for every command, and sessions by their names.
-
-Dates of commands: options, ranges, and the reason one is not built.
-"""
+"""Options that choose sessions and dates, the same for every command."""
 
 import functools
 import inspect

@@ -1,7 +1,4 @@
-"""Command ``status``: what needs attention, ingest positions, built dates and quarantine.
-
-Command ``doctor``: whether everything is well, and what to do if not.
-"""
+"""Commands ``status`` and ``doctor``: items that need attention, positions, dates, quarantine."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

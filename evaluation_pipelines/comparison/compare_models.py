@@ -1,7 +1,4 @@
-"""Comparison of models, or of other groups: from effective scores in the lake to tables.
-
-By an outcome, too.
-"""
+"""Comparison of models or other groups by scores or outcomes: from the lake to tables."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""The lake table of masque lift, over the sessions of all dates.
-
-Lift of masques: clean sessions of each masque compared with sessions without a masque.
+"""Lift of masques over all dates: their clean sessions against those without a masque.
 
 The comparison is observational: people choose the masque and the task. Sessions are compared only
 within an organization and a kind of task; mixed sessions and remainders are left out.

@@ -1,10 +1,8 @@
-"""The analysts' database, the model comparison and the books as assets.
+"""Assets over many dates: comparison, books, analysts' database, missing tools, judge changes.
 
 The books (``evaluation_books``) have a step of their own, so that a job can select it, and books
 that do not balance delay no telemetry: they are closed right after the build of a date, never in
 the same step.
-
-Assets that are counted from judge scores: missing tools, and what another judge did.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,7 @@
-"""Daily tables as assets: one run builds all dates of a range.
+"""Daily tables as assets, with the events, checks and weekly audit of scorecards.
 
 They share one step, since a date that fails must neither stop the other dates nor count as
 materialized. Separate steps succeed or fail for all dates of a run.
-
-Scorecards in Dagster: the weekly audit, their events and their checks.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

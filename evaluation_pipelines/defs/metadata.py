@@ -1,6 +1,4 @@
-"""Metadata of materializations: rows, figures, previews, and links to the pages of the service.
-
-Freshness policies of the assets that people open.
+"""Metadata of assets: rows, numbers, previews, links to pages, and freshness policies.
 
 An asset without a policy may have any age. The tables of a date have none, except one: a date is
 as fresh as its telemetry, and is rebuilt when that changes.

@@ -1,10 +1,8 @@
-"""Nightly run: judges the sessions that are due, and updates everything built from them.
+"""The night: due sessions are judged, everything built from them is updated, old data expires.
 
 It is one run over a range of dates. Assets with partitions process all dates of the range, assets
 of the whole lake are built once after them, and Dagster orders the steps by lineage. It is a run
 of assets rather than of ops, so that every table shows its materializations and checks.
-
-Nightly expiry: what is older than it is to be kept is deleted.
 """
 
 from datetime import UTC, datetime

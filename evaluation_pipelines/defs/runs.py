@@ -1,7 +1,4 @@
-"""Runs: how they are requested, what they log, and the message when one fails.
-
-Resources of assets, sensors and checks.
-"""
+"""Runs: their requests, resources, log, and the message of a failed one."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,17 +1,14 @@
-"""Judging of the demo's sessions by the script, in the usual judge run.
+"""The judge and the reviewers of the demo: scripts in the usual judge run and review.
 
 Sessions without a judge profile are judged by another rubric on the first days, so that there is a
 change of judges to measure: scorecards and the comparison of models are not concerned.
 
-The judge of the demo: a script that answers as a model would, from the figures of a session.
+The judge answers as a model would, from the figures of a session. It stands where the network would
+be, and sees no more than a model sees: the messages. Everything else is the usual judge run. The
+same session always gets the same answer.
 
-It stands where the network would be, and sees no more than a model sees: the messages. Everything
-else is the usual judge run. The same session always gets the same answer.
-
-Reviews and corrections of the demo, by a script in place of people, and its alerts.
-
-The oldest nights of the audit sample are answered, the newer ones wait: the first visitor of
-the page of reviews finds an audit in progress.
+Another script reviews and corrects in place of people. The oldest nights of the audit sample are
+answered, the newer ones wait: the first visitor of the page of reviews finds an audit in progress.
 """
 
 import hashlib

@@ -1,12 +1,12 @@
-"""Forget a person, a user, a session or an organization, in every store.
+"""Forget a person, a user, a session or an organization in every store and aggregate.
 
 First the keyed hashes of what must not come back are committed: from then on no ingest stores any
 of it. Everything after that takes out what these hashes name, wherever it is. A run that is killed
 loses nothing of that: the next one, of whatever subject, finds the same hashes and does the rest.
 
-Entries of forgotten people in the file of identities: comments and order of the others stay.
+In the file of identities, comments and order of the other people stay.
 
-What is made of many sessions together, made again without those that were forgotten.
+Tables of many sessions are made again without the forgotten ones.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""The sessions, ids and organization that belong to what is to be forgotten.
-
-What every step of an erasure needs, its errors, and the stores that it does not reach.
-"""
+"""The selection of an erasure: sessions, ids and organization, with its context and errors."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence

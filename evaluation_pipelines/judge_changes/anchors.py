@@ -1,7 +1,4 @@
-"""Current and past judges, the sessions that both can score, and the anchors among them.
-
-Judge changes with their anchors, parts of the shift, and means over time.
-"""
+"""Judge changes, read and written: judges, anchors, parts of the shift, means over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace

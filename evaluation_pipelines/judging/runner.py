@@ -1,8 +1,7 @@
-"""Concurrent scoring of the sessions of one judge run.
+"""Concurrent scoring of the sessions of one judge run, and its end from outside.
 
-Ends of judging from outside: SIGTERM as SIGINT, and a thread that stops others.
-
-Without the former a process ends at once: leases stay, and so do temporary files with transcripts.
+SIGTERM is handled as SIGINT. Otherwise a process ends at once: leases stay, and so do temporary
+files with transcripts.
 """
 
 import asyncio

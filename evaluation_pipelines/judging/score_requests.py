@@ -1,10 +1,9 @@
-"""Requests for the score of one session, and how an unfinished scoring goes on.
+"""Requests for the score of one session: asked, looked up, and served.
 
-Requests of people, served first by the process that judges, next to its own sessions.
-
-They wait in the ledger with the judge that was asked for. They have a permit of their own and
-count on the budget of the day, not on that of the run. A run whose judge is another one ends its
-calls and lets the requester have the lock.
+The process that judges serves them first, next to its own sessions. They wait in the ledger with
+the judge that was asked for. They have a permit of their own and count on the budget of the day,
+not on that of the run. A run whose judge is another one ends its calls and lets the requester have
+the lock.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The daily table of judge scores.
-
-Missing tools named by judges, counted from the lake.
-"""
+"""Tables from judge scores: the daily one, and missing tools of a period."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -1,8 +1,6 @@
-"""Figures with 95% intervals.
+"""Figures with 95% intervals: quantiles, means and shares of runs whose people differ.
 
-Quantiles and tails of Student's t, and quantiles of the normal distribution.
-
-Shares of runs whose people differ: effective number of runs, Wilson's interval.
+Shares have an effective number of runs and Wilson's interval.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""The file of identities, its versions in the ledger, and a new version taken over.
-
-What reports show about people: nothing, teams, or individuals.
-"""
+"""The file of identities with its versions in the ledger, and what reports show of people."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -1,12 +1,10 @@
-"""The analysts' database: one DuckDB file with all tables for analysts.
+"""The analysts' database, one DuckDB file, and the ClickHouse tables that it replaced.
 
 It is built as a new file, made read-only and swapped in as a symbolic link: open connections keep
 the old file, and no session can lock the pipeline.
 
-Tables in ClickHouse that earlier versions published for dashboards, and nothing updates now.
-
-Forgotten people would stay there: while the setting that named them is set, ``doctor`` and
-``forget`` fail.
+Earlier versions published tables in ClickHouse. Forgotten people would stay there: while the
+setting that named them is set, ``doctor`` and ``forget`` fail.
 """
 
 import glob

@@ -1,7 +1,4 @@
-"""Evaluations that were submitted, and rows that a source has taken back.
-
-Evaluations of agents that programs send to the service one by one.
-"""
+"""Evaluations that programs send to the service one by one, and rows taken back by a source."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

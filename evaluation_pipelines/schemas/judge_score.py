@@ -4,7 +4,7 @@ The ledger has one row of ``Score`` for each scoring, ``judge_scores`` in the la
 fields and three that are computed, and the service answers with these. A new field is declared
 here, and needs a migration.
 
-Tables of judge scores and of missing tools.
+Tables of missing tools are derived as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

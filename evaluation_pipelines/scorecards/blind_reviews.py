@@ -1,6 +1,6 @@
-"""Blind reviews: audited sessions whose scores are hidden until a person has answered.
+"""Blind reviews: the audit sample, hidden scores, and the agreement of scores with people.
 
-The audit sample: sessions drawn at night, and the agreement of scores.
+Sessions are drawn at night; their scores are hidden until a person has answered.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,6 +1,6 @@
-"""The ASGI application of the service.
+"""The ASGI application of the service, and its OpenAPI document.
 
-The OpenAPI document: what the framework derives, made right where the service differs.
+The framework derives the document, which is corrected where the service differs.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,6 +1,6 @@
-"""Who sends a request: the holder of its key, or this machine while there are no keys.
+"""The caller of a request and what it may see: organization, sessions, scores.
 
-What a caller may see: its organization, the sessions in it, and which of their scores.
+It is the holder of the key, or this machine while there are no keys.
 """
 
 from collections.abc import Callable

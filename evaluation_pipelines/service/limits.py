@@ -1,9 +1,8 @@
-"""Limits of requests per second, of bodies, and of open connections.
+"""Limits of requests by their sender: rates, bodies, open connections, addresses.
 
-Addresses: which names lead here, which sites may ask, who is behind a proxy.
-
-Every request asks several times, mostly for the same few clients: answers are cached. Others choose
-the texts, so what is too long to be an address or a name takes no memory in a cache.
+A request asks several times which names lead here and who is behind a proxy, mostly for the same
+few clients: answers are cached. Others choose the texts, so what is too long to be an address or a
+name takes no memory in a cache.
 """
 
 import asyncio

@@ -1,6 +1,4 @@
-"""The process of the service: addresses to listen on, and the server.
-
-The HTTP protocol of uvicorn, with limits.
+"""The process of the service: addresses to listen on, and a server with limits.
 
 A head has limits of time, bytes and lines, and connections are limited. The head of an answer is
 sent together with its body: two packets would wake a client twice. A connection that ends while a

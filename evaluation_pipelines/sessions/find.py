@@ -1,7 +1,4 @@
-"""Find a session by its key or its id.
-
-Rows of the sessions that a filter chooses.
-"""
+"""Sessions by their key or id, and rows of those that a filter chooses."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -2,12 +2,11 @@
 
 They read lake files or frames, so that the daily tables, ``score`` and ``as_of`` use the same ones.
 
-Counts that are unknown: an agent program that sends no such events has none to count.
+A count is unknown if the agent program sends no such events.
 
-Warm-up requests: no answered requests, and in no figure.
-
-A request with ``generate=false`` fills the cache of the model server before the first answer, and
-its response has no output. A later response without output is a request like others.
+Warm-up requests count in no figure. A request with ``generate=false`` fills the cache of the model
+server before the first answer, and its response has no output. A later response without output is a
+request like others.
 """
 
 from collections import Counter

@@ -5,10 +5,9 @@ folder. After a kill a file may end within a record that was never acknowledged;
 appended to it again. A file that someone deletes or makes read-only gets nothing more either:
 that is how `forget` asks for one.
 
-Where telemetry that came with a key lies, so that its path says whose it is.
-
-``received/<organization>/<UTC date>/<file>`` in the landing folder; the organization is
-percent-encoded, and ``_`` for keys of all organizations, whose records keep what they say.
+Telemetry that came with a key lies in ``received/<organization>/<UTC date>/<file>`` in the landing
+folder; the organization is percent-encoded, and ``_`` for keys of all organizations, whose records
+keep what they say.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Store of the lake's files: a small protocol, and the folder of this machine that implements it.
+"""Store of the lake's files, a small protocol, in a folder of this machine; and secret keys.
 
 Files are never changed, and those of the lake never replaced: they are written under a temporary
 name, synced, and then get their own, so that a reader or a crash never meets half a file. Folders
 are private to their owner; figures can be shared with a group. Symbolic links inside the store are
 never followed: a user who can create a file there could have another one overwritten or read.
 
-Secret keys of keyed hashes, each in a file of its own that only its owner may read.
+Each secret key of keyed hashes has a file that only its owner may read.
 """
 
 import errno

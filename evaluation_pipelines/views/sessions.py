@@ -4,7 +4,7 @@ Build results are *stored*, one file per date and table. The rest is *joined* on
 the newest overrides, the judge's newest scores, the rank in the task class, open or ended, and what
 is withheld from the reader.
 
-What was read of the lake, kept in memory: a file never changes, so it is read once.
+What was read is kept in memory: a file never changes, so it is read once.
 """
 
 from collections import defaultdict

@@ -1,7 +1,4 @@
-"""Commands ``judge``: scoring of sessions by the judge, and its scores.
-
-Command ``judge changes``: what another judge did to the scores.
-"""
+"""Commands ``judge`` and ``judge changes``: scores of sessions, and the effect of another judge."""
 
 import getpass
 import logging

@@ -1,6 +1,6 @@
-"""Automatic scores that people checked, and the corrected mean of each model.
+"""Automatic scores that people checked, and the mean of each model corrected by them.
 
-Corrected means: the mean score of these sessions if people had scored every one of them.
+A corrected mean estimates the mean score if people had scored every session.
 
 A judge that is too generous is too generous on average, and a random sample scored by people shows
 by how much. The sample must be random: people override what looks wrong.

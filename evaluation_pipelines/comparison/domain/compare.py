@@ -1,7 +1,4 @@
-"""Compare the models of a time range: rows, pairs, regressions, and the place of every session.
-
-Checks of the tables of a comparison.
-"""
+"""Comparison of the models of a time range: rows, pairs, place of each session, and its checks."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping

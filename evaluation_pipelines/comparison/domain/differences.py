@@ -1,6 +1,6 @@
 """Difference of two models' mean scores for the same mix of tasks.
 
-Scores at the ceiling with rare failures: failures and the other runs are judged apart.
+At the ceiling, where failures are rare, failures and the other runs are judged apart.
 
 Thirty runs near 95 show hardly any spread until one of them fails. How often runs fail is a share,
 with Wilson's interval; what the others score is a mean, with Student's. Both are joined by MOVER,

@@ -1,9 +1,8 @@
-"""Which differences are decided: at most 5% of reports claim a false one. What it takes.
+"""Verdicts on differences and on "not worse": at most 5% of reports claim a false one.
 
-Whether one of two models is shown to be not worse than the other by more than a margin.
-
-A test of non-inferiority (Piaggio and others, "Reporting of noninferiority and equivalence
-randomized trials", 2012) on the difference that the verdict on quality rests on.
+Whether a model is not worse than another by more than a margin is a test of non-inferiority
+(Piaggio and others, "Reporting of noninferiority and equivalence randomized trials", 2012) on the
+difference that the verdict on quality rests on.
 """
 
 import math

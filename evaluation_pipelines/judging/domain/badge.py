@@ -1,7 +1,4 @@
-"""What lists show of a session's score by the judge: its band, its state, its flags.
-
-Scores of the judge as rows of ``judge_scores`` with their checks, and as numbers of a day.
-"""
+"""Judge scores as lists show them, as rows with checks, and as totals of a day."""
 
 import json
 from collections import defaultdict

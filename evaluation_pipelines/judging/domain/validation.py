@@ -1,11 +1,10 @@
-"""Labeled sessions, work with a known flaw or its clean twin, and figures of a judge by them.
+"""Labeled sessions with a known flaw, a clean twin or an attack, and figures of a judge by them.
 
 The figures need verdicts by the rules of real sessions. Every one counts tasks as the independent
 units: shares by ``numerics.estimates``, the rank agreement by a bootstrap that draws tasks.
 
-Texts in sessions that try to manipulate a judge.
-
-How many of them succeed with a model is measured by ``judge validate``.
+Attacks are texts that try to manipulate a judge. How many of them succeed with a model is measured
+by ``judge validate``.
 """
 
 import base64

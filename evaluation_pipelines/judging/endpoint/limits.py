@@ -1,6 +1,4 @@
-"""Limits of the calls of an endpoint: its rates, and whether it is up.
-
-Decision whether sessions or the endpoint caused failed calls.
+"""Health of an endpoint: its rates, whether it is up, and whether it caused failed calls.
 
 A call that failed makes its session a suspect. A later reply shows that the endpoint works: the
 suspects so far have failed, except for rejected ones, since replies to earlier requests arrive when

@@ -1,6 +1,6 @@
-"""HTTP transport of chat completions through the ``openai`` library.
+"""HTTP transport of chat completions by the ``openai`` library, in the form a server accepts.
 
-Form of the requests to one endpoint: OpenAI-compatible servers differ in what they accept.
+OpenAI-compatible servers differ in the fields that they accept.
 
 A server that rejects a field gets the request once more without it or in another way; the client
 keeps what was accepted for all later requests.

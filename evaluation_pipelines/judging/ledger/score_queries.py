@@ -1,6 +1,6 @@
-"""Read queries on ``session_scores``, and on the events of scorings.
+"""Queries of scorings, of their events, and of the money that a day has spent.
 
-Enforcement of the daily budget: spent and reserved money of all judging of a day (UTC).
+The daily budget counts spent and reserved money of all judging of a day (UTC).
 
 The functions run within a transaction; ``lock_day_budget`` must come first in it.
 """

@@ -1,6 +1,6 @@
-"""Writes of scorings: requests, starts, replies and results.
+"""Writes of scorings: requests, starts, replies, results, and the rubrics that judged.
 
-Texts of the rubrics that judged, so that a changed rubric can be asked again.
+With its stored text, a rubric that was changed can be asked again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
-"""The books of a day: every session in one state, and whether all counts add up.
+"""Books of a day, outcomes of recent sessions, and records that were not stored.
 
-Outcomes of the sessions of the last days, and records that were not stored.
+In the books every session is in one state, and all counts add up.
 """
 
 from collections.abc import Sequence

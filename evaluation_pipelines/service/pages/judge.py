@@ -1,11 +1,4 @@
-"""Agreement of scores with people, sources of scores, status, cost and changes of the judge.
-
-The section of a page about a judge change: its picture and its table.
-
-Status and cost of the judge, and the sources of scores, in sentences.
-
-Agreement of automatic with human scores, in sentences and a table.
-"""
+"""The judge page: agreement with people, sources of scores, status, cost, and judge changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Log in with a key, and log out.
+"""Login with a key, logout, and errors as pages.
 
-Errors for people: the envelope of an error becomes a page where a browser asks.
+The envelope of an error becomes a page if a browser asks.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Operations: its first part, the addresses that its parts had before, and quarantine.
-
-The list of what needs attention, for the overview and the page of the doctor.
-"""
+"""Operations: the list of what needs attention, quarantine, doctor, and former addresses."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""Tools: which calls were lost over all sessions, and which tools judges missed.
-
-Which tool fails most, in a sentence.
-"""
+"""Tools: lost calls of all sessions, the tool that fails most, and missing tools."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """OTLP over HTTP: a request is checked, written to the landing folder, synced, then answered.
 
-Records on their way to disk: those that arrive while others are synced share the next sync.
+Requests that arrive while others are synced share the next sync.
 """
 
 import asyncio

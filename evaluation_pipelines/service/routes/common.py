@@ -1,7 +1,4 @@
-"""What routes have in common: their dependencies, and the errors that they document.
-
-Rows of tables as JSON, and their models in the OpenAPI document.
-"""
+"""Dependencies, documented errors and JSON rows that routes share."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""The gateway: methods by their names, in camel case.
-
-Requests of the gateway: six methods with their own names and field names.
-"""
+"""The gateway: six methods with names and fields of their own, in camel case."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""How the last days went: sessions by the band of the effective score.
-
-Total cost of sessions, and for how many it is unknown.
-"""
+"""The last days: sessions by the band of the effective score, and their cost."""
 
 import html
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,4 @@
-"""What pages show of sessions: choices of filters, classes of the style sheet, columns of CSV.
-
-What the score of an agent is made of, and the agents that have changed.
-"""
+"""Sessions and changed agents as pages show them: choices, classes of the style sheet, CSV."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
