@@ -6,13 +6,13 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
+from evaluation_pipelines.attention.domain.messages import Alert, names_person, without_sessions
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -117,15 +117,14 @@ def event_text(event: ServiceEvent) -> str:
 def withheld_text(event: ServiceEvent, waiting: Collection[SessionKey]) -> str | None:
     """Return an event as JSON without the scores of the sessions that wait.
 
-    ``None`` if the event itself is about a low score.
+    ``None`` if the event itself is about their low scores.
     """
     fields = _fields(event)
     if event.type == QUALITY_RISK:
         return None
     if event.type in _ALERTS:
-        payload = fields["payload"]
-        text = without_sessions(payload["text"], waiting)
-        return json.dumps({**fields, "payload": {**payload, "text": text}})
+        shown = without_sessions(Alert(**fields["payload"]), waiting)
+        return None if shown is None else json.dumps({**fields, "payload": asdict(shown)})
     return json.dumps({**without_scores(fields), WAITS: True})
 
 

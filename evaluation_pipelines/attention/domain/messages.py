@@ -7,7 +7,7 @@ short plain text, whatever chat program receives the alert.
 import html
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -145,13 +145,21 @@ def below_threshold(number: int) -> str:
     )
 
 
-def without_sessions(text: str, sessions: Collection[SessionKey]) -> str:
-    """Return the text of an alert without the lines about some sessions, and say how many."""
+def without_sessions(alert: Alert, sessions: Collection[SessionKey]) -> Alert | None:
+    """Return an alert without its lines about some sessions; ``None`` if it has no others.
+
+    That a session is among those below their threshold tells its score: their number is without
+    it, too.
+    """
     names = tuple(f"{sanitize(key, _LONGEST_KEY)}:" for _, key in sessions)
-    lines = text.splitlines()
+    lines = alert.text.splitlines()
     shown = [line for line in lines if not line.startswith(names)]
-    hidden = len(lines) - len(shown)
-    return "\n".join([*shown, *([f"{hidden} more: awaiting review"] if hidden else [])])
+    alert, hidden = replace(alert, text="\n".join(shown)), len(lines) - len(shown)
+    number, _, _ = alert.title.partition(" ")
+    if not hidden or alert.kind != QUALITY_RISKS or not number.isdigit():
+        return alert
+    left = int(number) - hidden
+    return replace(alert, title=below_threshold(left)) if left else None
 
 
 def regression_cause(row: Mapping[str, Any]) -> str:

@@ -99,24 +99,21 @@ class Risks:
 
     Attributes:
         rows: Those to look at: still a risk, and not scored by a person.
-        raised: Number of all.
+        raised: Number of all whose scores are not withheld.
         by_person: Number of those that a person has scored: nothing is left to do.
-        waiting: Number of those whose score is withheld until their blind review.
     """
 
     rows: pl.DataFrame
     raised: int
     by_person: int
-    waiting: int
 
     def why_fewer(self) -> str | None:
         """Return the reason why the alert named more sessions; ``None`` if it did not."""
-        others = self.raised - self.rows.height - self.by_person - self.waiting
+        others = self.raised - self.rows.height - self.by_person
         parts = [
             f"{number} {what}"
             for number, what in (
                 (self.by_person, "now scored by a person"),
-                (self.waiting, "awaiting review"),
                 (others, "above it again"),
             )
             if number
@@ -138,7 +135,6 @@ def risks_of(rows: pl.DataFrame, sessions: Collection[SessionKey], is_risk: pl.E
     shown = found.filter(~pl.col(WAITS))
     return Risks(
         rows=shown.filter(~by_person, is_risk),
-        raised=len(sessions),
+        raised=len(sessions) - (found.height - shown.height),
         by_person=shown.filter(by_person).height,
-        waiting=found.height - shown.height,
     )

@@ -300,9 +300,10 @@ def alerts(
     check_all_organizations(caller)
     is_all = sees_people(caller, here.settings.people_view)
     raised = [
-        asdict(row) | asdict(row.alert) | {"text": without_sessions(row.alert.text, waiting)}
+        asdict(row) | asdict(seen)
         for row in AlertStore(here.stores.ledger).all()
-        if is_all or not names_person(row.alert.kind, row.alert.cause)
+        if (is_all or not names_person(row.alert.kind, row.alert.cause))
+        and (seen := without_sessions(row.alert, waiting)) is not None
     ]
     rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
     shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)

@@ -1,11 +1,13 @@
 """Texts of alerts stay plain, whatever telemetry puts into them."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
 from evaluation_pipelines.attention.domain.messages import (
+    REGRESSION,
     UNJUDGED,
     Alert,
     failed_run_alert,
@@ -13,6 +15,7 @@ from evaluation_pipelines.attention.domain.messages import (
     reported,
     run_of,
     sanitize,
+    without_sessions,
 )
 
 DAY = date(2026, 6, 1)
@@ -95,3 +98,20 @@ def test_a_failed_run_on_another_day_or_at_another_step_is_another_alert() -> No
     assert "none started (run run-4)" in last.text
     assert run_of(last) == "run-4"
     assert run_of(reported(UNJUDGED, DAY, "why")) is None
+
+
+def test_an_alert_does_not_count_the_sessions_that_await_review() -> None:
+    rows = [risk(session_key=key) for key in ("a", "b", "c", "d", "e", "f")]
+    alert = quality_risk_alert("9", rows)
+    shown = without_sessions(alert, {("acme", "a"), ("acme", "z")})
+    assert shown is not None
+    assert (alert.title, shown.title) == (
+        "6 sessions scored below their threshold",
+        "5 sessions scored below their threshold",
+    )
+    assert shown.text == "\n".join(alert.text.splitlines()[1:])
+    one = quality_risk_alert("9", rows[:1])
+    assert without_sessions(one, {("acme", "a")}) is None
+    assert without_sessions(one, {("acme", "z")}) == one
+    other = Alert(REGRESSION, "x", "m got worse", "a: score 12\nb: score 13")
+    assert without_sessions(other, {("acme", "a")}) == replace(other, text="b: score 13")
