@@ -1,6 +1,7 @@
 """Tables of sessions that several commands print."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -63,11 +64,17 @@ def print_stored(rows: pl.DataFrame, title: str = "Sessions") -> None:
 
 
 def waiting_of(stores: "Stores") -> frozenset[SessionKey]:
-    """Return the sessions that await a blind review: no table shows their scores."""
-    # Loads the ledger, which a score of files does not need.
-    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+    """Return the sessions that await a blind review now: no table shows their scores.
 
-    return BlindReviews(stores).waiting()
+    A table as of a past time does not, either: many sessions had their scores before their draw.
+    """
+    # Loads the ledger, which a score of files does not need.
+    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, open_samples
+
+    if stores.ledger.as_of is None:
+        return BlindReviews(stores).waiting()
+    present = replace(stores, ledger=replace(stores.ledger, as_of=None))
+    return frozenset(sample.key for sample in open_samples(present))
 
 
 def session_key_of(row: SessionRow) -> SessionKey:

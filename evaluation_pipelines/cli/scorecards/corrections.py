@@ -23,6 +23,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.comparison.domain.prediction import HEADINGS, lines, notes
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.profiles.sync import sync_profiles
@@ -35,6 +36,7 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     Lean,
 )
 from evaluation_pipelines.scorecards.domain.overrides import outdated
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, withhold
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     OverrideError,
@@ -155,10 +157,11 @@ def list_overrides(
         yet = " yet" if which.is_empty and not stale else ""
         print_line(f"There are no {which_ones}{yet}{_selection_text(which)}.")
         return
-    rounded = shown.with_columns(printed(pl.col(_SCORES)))
+    rounded = withhold(shown, waiting_of(stores)).with_columns(printed(pl.col(_SCORES)))
+    text = pl.col(_SCORES).map_elements(one_decimal, pl.String)
     rows = rounded.select(
         "session_key",
-        *(pl.col(score).map_elements(one_decimal, pl.String) for score in _SCORES),
+        pl.when(WAITS).then(pl.lit(REVIEW_DUE)).otherwise(text).name.keep(),
         "state",
         "profile_id",
         "source",
@@ -197,6 +200,8 @@ def calibration(
     """Show how automatic scores agree with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         overrides = overrides_with_states(stores, which)
+        if form is OutputFormat.TABLE:
+            overrides = withhold(overrides, waiting_of(stores)).filter(~pl.col(WAITS))
         agreements = compute_calibration(stores, overrides)
         leans = profile_leans(stores, overrides)
         # Verdicts stay until the next look: there are none as of a past time.

@@ -50,7 +50,7 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     MIN_PAIRS,
     Agreement,
 )
-from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
@@ -408,8 +408,11 @@ def _predictions(visit: Visit) -> dict[str, Any]:
 
 
 def _overrides(visit: Visit) -> pl.DataFrame:
+    """Return the overrides whose scores the visitor sees."""
     which = SessionFilter(organization=visit.organization)
-    return overrides_with_states(visit.stores, which)
+    return withhold(overrides_with_states(visit.stores, which), visit.waiting).filter(
+        ~pl.col(WAITS)
+    )
 
 
 def _recent(visit: Visit) -> tuple[DayRange, str]:

@@ -97,3 +97,30 @@ def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many
     table = sampled("sessions", "--by", "program").out
     assert " 86.7 (2 of 7) " in table
     assert "Means exclude 5 scored sessions awaiting review." in table
+
+
+def test_a_table_as_of_a_past_time_has_no_scores_of_sessions_that_are_asked_now(
+    sampled: Program,
+) -> None:
+    then = datetime.now(UTC).isoformat()
+    before = sampled("sessions", "--as-of", then).out
+    draw()
+    # Score, judge, composite and recommendation of each of five.
+    assert before.count("awaiting review") == 0
+    assert sampled("sessions", "--as-of", then).out.count("awaiting review") == 20
+
+
+def test_overrides_of_sessions_that_are_asked_are_in_no_table(sampled: Program) -> None:
+    draw()
+    listed = sampled("sessions", "--format", "json").items()
+    for row in listed:
+        said = ("--score", "20", "--annotator", "Ann", "--reason", "The plan was not found")
+        assert sampled("scorecards", "override", row["session_key"], *said).code == 0
+    table = sampled("scorecards", "list", "overrides").out
+    assert (len(listed), table.count(" 20.0 "), table.count("awaiting review")) == (7, 2, 2 * 5)
+    assert len(sampled("scorecards", "list", "overrides", "--format", "json").items()) == 7
+    # profile, sample, number
+    line = sampled("scorecards", "calibration").table()[0]
+    assert line[2:4] == ["chosen", "2"]
+    (agreement,) = sampled("scorecards", "calibration", "--format", "json").items()
+    assert agreement["n"] == 7
