@@ -57,6 +57,7 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
     SESSION_PERFORMANCE,
 )
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.masques import masque_table
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, load_settings
@@ -107,7 +108,7 @@ def demo() -> None:
         _print_best(with_details(stores, rows, ("tool_mix",)))
         if has_reputation:
             print_line()
-            now, waiting = datetime.now(UTC), waiting_of(stores)
+            now, waiting = datetime.now(UTC), rows.filter(WAITS)
             print_agents(agents(stores, now, waiting=waiting), _MAX_AGENTS)
         _print_comparison(stores)
         _print_next_steps(stores)

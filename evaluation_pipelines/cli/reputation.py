@@ -1,6 +1,6 @@
 """Commands ``reputation``: agent ratings and identity reputation in ClickHouse."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -30,7 +30,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
-from evaluation_pipelines.formatting import minute
+from evaluation_pipelines.formatting import DASH, minute
 from evaluation_pipelines.reputation.domain.agent_rating import (
     agent_record,
     progress,
@@ -43,7 +43,11 @@ from evaluation_pipelines.reputation.external_signals import (
     skipped_files,
 )
 from evaluation_pipelines.reputation.store import ReputationStore
-from evaluation_pipelines.reputation.submitted import load_submitted
+from evaluation_pipelines.reputation.submitted import (
+    agent_organizations,
+    agent_windows,
+    load_submitted,
+)
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     change_reputation,
@@ -55,12 +59,17 @@ from evaluation_pipelines.reputation.updates import (
     weekly_scores,
     with_agents,
 )
-from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey, withhold
+from evaluation_pipelines.sessions.find import named_windows
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
-from evaluation_pipelines.views.agents import agents, passed_interval, score_cell
+from evaluation_pipelines.views.agents import agents, passed_interval, reputations, score_cell
 from evaluation_pipelines.views.listing import AGENT_LISTING
 
 
@@ -169,21 +178,29 @@ def _show(
 ) -> None:
     """Show the score of an agent and the reputation of its identity, or of an identity."""
     row, now = None, then or datetime.now(UTC)
-    with read_stores(settings) as stores, _past(stores, then) as past:
+    with _reputation(settings, then, form) as (stores, past, waiting):
         if agent is not None:
-            found = agents(stores, now, agent, past, waiting=_waiting(stores, form))
-            row = _agent_row(found, agent, organization, now)
+            windows = None if past else _windows(stores, agent, now)
+            found = agents(stores, now, windows, past, waiting=waiting)
+            row = _agent_row(found.filter(agent_id=agent), agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
             if form is not OutputFormat.TABLE:
                 write_record(agent_record(row), form)
                 return
-        weeks = _weeks(stores, past, str(identity), now)
+        (waits,) = reputations(pl.DataFrame({"identity_id": [f"{identity}"]}), waiting)[WAITS]
+        weeks = [] if waits else _weeks(stores, past, str(identity), now)
     if form is not OutputFormat.TABLE:
         write_record(weeks[-1] or unknown_identity(str(identity), now), form)
         return
     if row is not None:
         print_agent(row)
     print_identity(str(identity), weeks)
+
+
+def _windows(stores: Stores, agent: str, now: datetime) -> pl.DataFrame:
+    """Return the evaluations of all agents of this name."""
+    owners = agent_organizations(stores, agent)
+    return agent_windows(stores, [(owner, agent) for owner in owners], now)
 
 
 def _weeks(
@@ -201,11 +218,6 @@ def _weeks(
     return [row if row["total_events"] else None for row in exported.to_dicts()] or [None]
 
 
-def _waiting(stores: Stores, form: OutputFormat) -> frozenset[SessionKey]:
-    """Return the sessions that do not count in a table: json and csv have all, as elsewhere."""
-    return waiting_of(stores) if form is OutputFormat.TABLE else frozenset()
-
-
 def _list_agents(
     settings: Settings,
     limit: int,
@@ -215,8 +227,8 @@ def _list_agents(
 ) -> None:
     """List agents, the best first, as of the time ``then`` unless it is ``None``."""
     unread = list[str]()
-    with read_stores(settings) as stores, _past(stores, then) as past:
-        now, waiting = then or datetime.now(UTC), _waiting(stores, form)
+    with _reputation(settings, then, form) as (stores, past, waiting):
+        now = then or datetime.now(UTC)
         every = agents(stores, now, past=past, unread=unread, waiting=waiting)
     ranked = _organization_rows(every, organization)
     for message in unread:
@@ -238,24 +250,19 @@ def _list_identities(
 ) -> None:
     """List identities by their overall reputation, with the agents that they belong to."""
     with (
-        read_stores(settings) as stores,
-        _past(stores, then) as past,
+        _reputation(settings, then, form) as (stores, past, waiting),
         _clickhouse(stores, past) as store,
     ):
         scores = store.scores() if then is None else store.scores_as_of(then)
         named = _organization_rows(with_agents(store, scores), organization)
-    ranked = named.sort(-pl.col("overall_score"), "identity_id")
+    ranked = reputations(named, waiting).sort(
+        -pl.col("overall_score"), "identity_id", nulls_last=True
+    )
     if form is not OutputFormat.TABLE:
-        write_rows(ranked.head(limit), form)
+        write_rows(ranked.drop(WAITS).head(limit), form)
         return
     columns = ("identity", "agent", "organization", "overall #", "signals #", "confidence #")
-    rows = [
-        (
-            *(row["identity_id"], row["agent_id"], row["organization_id"]),
-            *(signed(row["overall_score"]), row["total_events"], f"{row['confidence']:.2f}"),
-        )
-        for row in ranked.head(limit).to_dicts()
-    ]
+    rows = [_identity_line(row) for row in ranked.head(limit).to_dicts()]
     print_table("Identities, -1 to 1 by the signals of 90 days", columns, rows, essential=4)
     if (others := ranked.height - limit) > 0:
         command = f"reputation list --identities --limit {ranked.height}"
@@ -358,14 +365,26 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
 
 
 @contextmanager
-def _past(stores: Stores, then: datetime | None) -> Iterator[ReputationStore | None]:
-    """Open the reputation of the time ``then``, unless it is ``None``."""
+def _reputation(
+    settings: Settings, then: datetime | None, form: OutputFormat
+) -> Iterator[tuple[Stores, ReputationStore | None, pl.DataFrame]]:
+    """Open the stores, and the reputation of the time ``then`` unless it is ``None``.
+
+    Third are the rows of the sessions that are withheld from a table: json and csv have all, as
+    elsewhere. The reputation of a past time is computed without them: nothing of it is withheld.
+    """
     with ExitStack() as stack:
-        past = None
+        stores, past = stack.enter_context(read_stores(settings)), None
+        keys = waiting_of(stores) if form is OutputFormat.TABLE else frozenset[SessionKey]()
         if then is not None:
             with progress_bar() as progress:
-                past = stack.enter_context(reputation_as_of(stores, then, progress))
-        yield past
+                past = stack.enter_context(reputation_as_of(stores, then, progress, keys))
+        yield stores, past, AGENT_SESSIONS.no_rows if past else _rows(stores, keys)
+
+
+def _rows(stores: Stores, keys: Collection[SessionKey]) -> pl.DataFrame:
+    found = named_windows(stores, [session_key for _, session_key in keys])
+    return withhold(found, keys).filter(WAITS)
 
 
 def _clickhouse(
@@ -457,8 +476,8 @@ def print_agent(row: Mapping[str, Any]) -> None:
             "evaluation-pipelines reputation list"
         )
         return
-    before = row["score_30d_ago"]
-    print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
+    before = AGENT_LISTING.cell(row, "score_30d_ago")
+    print_line(f"  {'before':16} {'unknown' if before == DASH else before} (30 days ago)")
     passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
     print_line(f"  {'passed':16} {passed} (90% interval {passed_interval(row)})")
     streak = pluralize(row["streak"], "pass", "passes")
@@ -475,8 +494,14 @@ def print_agent(row: Mapping[str, Any]) -> None:
 
 
 def print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
-    """Print the newest reputation of an identity and its weekly overall scores."""
+    """Print the newest reputation of an identity and its weekly overall scores.
+
+    There are no ``weeks`` if they are withheld.
+    """
     print_line(f"identity {identity}")
+    if not weeks:
+        print_line(f"  {'overall':16} {REVIEW_DUE}: hidden while one of its sessions is")
+        return
     latest = weeks[-1]
     if latest is None:
         print_line("  no signal in the last 90 days")
@@ -501,6 +526,15 @@ def _agent_line(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         *(cell("agent_id"), cell("organization_id"), score_cell(row), cell("change")),
         *(cell("pass_rate"), passed_interval(row), cell("overall_score"), cell("lifecycle")),
+    )
+
+
+def _identity_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    overall, confidence = row["overall_score"], row["confidence"]
+    return (
+        *(row["identity_id"], row["agent_id"], row["organization_id"]),
+        REVIEW_DUE if row[WAITS] else signed(overall),
+        *(row["total_events"], None if confidence is None else f"{confidence:.2f}"),
     )
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
 from evaluation_pipelines.comparison.domain.runs import RUNS, runs_of
 from evaluation_pipelines.judge_changes.domain.judges import on_newest_scale
+from evaluation_pipelines.reputation.domain.signals import AGENT_NAME
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_CHANGES,
@@ -20,9 +21,6 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
 from evaluation_pipelines.storage.lake import Lake
-
-AGENT_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
-"""Name of the agent of a session, as its evaluation has it."""
 
 AGENT = ("organization_id", "agent_name")
 """Columns of :func:`scored_runs` that name an agent."""

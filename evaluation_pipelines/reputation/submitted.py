@@ -116,24 +116,35 @@ def inline_record(
     Returns:
         The record of :func:`agent_record`.
     """
-    window = inline_window(exported, submitted)
+    return _record(inline_windows(exported, submitted), agent, now)
+
+
+def _record(window: pl.DataFrame, agent: tuple[str, str], now: datetime) -> dict[str, Any]:
     rows = withheld(agent_ratings(window, window.clear(), now)).to_dicts()
     return agent_record(rows[0]) if rows else unknown_agent(*agent, now)
 
 
-def inline_window(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Return the newest 500 evaluations of an agent, AGENT_WINDOWS, as :func:`inline_record`."""
-    new = submitted.join(exported, on="evaluation_id", how="anti")
-    known = exported["evaluations_in_all"].to_list()[:1]
+def inline_windows(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest 500 evaluations of agents, AGENT_WINDOWS, as :func:`inline_record`."""
+    new = submitted.join(exported, on=AGENT_WINDOWS.key, how="anti")
     # An evaluation that left the window would be counted again: the agent is mature then anyway.
-    in_all = pl.lit(sum(known) + new.height, dtype=pl.Int64)
-    both = pl.concat([exported, submitted.select(AGENT_WINDOWS.schema.names())])
-    return (
-        both.unique("evaluation_id", keep="last")
-        .sort("evaluated_at", "evaluation_id")
-        .tail(WINDOW_SIZE)
-        .with_columns(evaluations_in_all=in_all)
+    numbers = pl.concat(
+        [
+            exported.select(*_AGENT, number="evaluations_in_all").unique(),
+            new.group_by(_AGENT).agg(number=pl.len().cast(pl.Int64)),
+        ]
     )
+    in_all = numbers.group_by(_AGENT).agg(evaluations_in_all=pl.col("number").sum())
+    both = pl.concat([exported, submitted.select(AGENT_WINDOWS.schema.names())])
+    newest = (
+        both.drop("evaluations_in_all")
+        .unique(AGENT_WINDOWS.key, keep="last")
+        .sort("evaluated_at", "evaluation_id")
+        .group_by(_AGENT, maintain_order=True)
+        .tail(WINDOW_SIZE)
+    )
+    counts = newest.join(in_all, on=_AGENT, how="left", maintain_order="left")
+    return counts.select(AGENT_WINDOWS.schema.names())
 
 
 def _check_name(field: str, name: str | None) -> None:
@@ -327,57 +338,49 @@ def reputation_record(
         LedgerError: The ledger cannot be used.
     """
     agent = (organization_id, agent_id)
-    return inline_record(*_evaluations_of(stores, agent, now, waiting), agent, now)
+    return _record(counted(agent_windows(stores, [agent], now), waiting), agent, now)
 
 
-def agent_window(
+def agent_windows(
     stores: Stores,
-    agent: tuple[str, str],
+    agents: Collection[tuple[str, str]],
     now: datetime,
-    waiting: Collection[tuple[str, str]] = (),
+    submitted_of: Collection[tuple[str, str]] | None = None,
 ) -> pl.DataFrame:
-    """Return the newest 500 evaluations of an agent, AGENT_WINDOWS, those of the ledger included.
+    """Return the newest 500 evaluations of agents, AGENT_WINDOWS, those of the ledger included.
 
     Args:
         stores: The stores.
-        agent: Organization and agent.
-        now: Time of the window.
-        waiting: Sessions that wait for a blind review and do not count: whether one of them passed
-            follows from two scores of its agent.
+        agents: Organization and agent of each.
+        now: Time of the windows.
+        submitted_of: Those of the agents that the ledger is asked for, by default all.
 
     Raises:
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    return inline_window(*_evaluations_of(stores, agent, now, waiting))
-
-
-def agents_of_sessions(
-    stores: Stores, sessions: Collection[tuple[str, str]]
-) -> list[tuple[str, str]]:
-    """Return organization and agent of those whose windows have sessions; raises LakeError."""
-    if not sessions:
-        return []
-    return stores.lake.select(AGENT_WINDOWS, _is_about(sessions)).select(_AGENT).unique().rows()
-
-
-def _is_about(sessions: Collection[tuple[str, str]]) -> pl.Expr:
-    ids = [str(session_event_id(*key)) for key in sessions]
-    return pl.col("evaluation_id").is_in(ids)
-
-
-def _evaluations_of(
-    stores: Stores, agent: tuple[str, str], now: datetime, waiting: Collection[tuple[str, str]]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the window of an agent at the last refresh, and its evaluations in the ledger."""
-    is_agent = (pl.col(name) == value for name, value in zip(_AGENT, agent, strict=True))
-    every = stores.lake.select(AGENT_WINDOWS, *is_agent)
-    counted = every.filter(~_is_about(waiting))
-    in_all = pl.col("evaluations_in_all") - (every.height - counted.height)
-    exported = counted.with_columns(in_all)
+    names = pl.DataFrame(list(agents), dict.fromkeys(_AGENT, pl.String), orient="row")
+    is_named = pl.col("agent_id").is_in([name for _, name in agents])
+    exported = stores.lake.select(AGENT_WINDOWS, is_named)
     until = now + MAX_AHEAD  # the clock of a sender may be ahead
-    submitted = SubmittedEvaluations(stores.ledger).newest(*agent, until)
-    return exported, _not_retracted(stores.ledger, submitted)
+    asked = agents if submitted_of is None else submitted_of
+    store = SubmittedEvaluations(stores.ledger)
+    submitted = pl.concat(
+        [AGENT_WINDOWS.no_rows, *(store.newest(*agent, until) for agent in asked)]
+    )
+    return inline_windows(
+        exported.join(names, on=_AGENT, how="semi"), _not_retracted(stores.ledger, submitted)
+    )
+
+
+def counted(windows: pl.DataFrame, waiting: Collection[tuple[str, str]]) -> pl.DataFrame:
+    """Return AGENT_WINDOWS without the sessions that wait for a blind review.
+
+    Whether one of them passed follows from two scores of its agent.
+    """
+    waits = pl.col("evaluation_id").is_in([str(session_event_id(*key)) for key in waiting])
+    number = waits.sum().over(_AGENT)
+    return windows.with_columns(pl.col("evaluations_in_all") - number).filter(~waits)
 
 
 def agent_organization(stores: Stores, agent_id: str) -> str | None:

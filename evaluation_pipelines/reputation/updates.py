@@ -34,6 +34,7 @@ from evaluation_pipelines.schemas import (
     SESSION_OUTCOMES,
     UTC_TIME,
 )
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.external import external_evaluations
 from evaluation_pipelines.settings import Settings
@@ -134,9 +135,15 @@ def _dsn(settings: Settings) -> str:
 
 
 def bridge_sessions(
-    stores: Stores, store: ReputationStore, dates: Collection[date], now: datetime
+    stores: Stores,
+    store: ReputationStore,
+    dates: Collection[date],
+    now: datetime,
+    waiting: Collection[SessionKey] = (),
 ) -> BridgeResult:
     """Make the sessions of some dates count, each once and as it is scored now.
+
+    ``waiting`` sessions have no score: the store is for a reader who may review them.
 
     A session that lost its score, or no longer exists, withdraws its signal and its evaluation.
     So does an outcome. Outcomes are signals with ``EVAL_OUTCOME_SIGNALS`` only.
@@ -147,7 +154,7 @@ def bridge_sessions(
     """
     if not dates:
         return BridgeResult(0, 0, 0)
-    sessions, revision = _sessions(stores, dates, now), revision_at(now)
+    sessions, revision = withhold(_sessions(stores, dates, now), waiting), revision_at(now)
     signals = _signals(stores, sessions, dates)
     ids = signals.select("session_date", "event_id")
     by_day = [
@@ -275,9 +282,12 @@ def _sessions(stores: Stores, dates: Collection[date], now: datetime) -> pl.Data
 
 @contextmanager
 def reputation_as_of(
-    stores: Stores, then: datetime, progress: Progress | None = None
+    stores: Stores,
+    then: datetime,
+    progress: Progress | None = None,
+    waiting: Collection[SessionKey] = (),
 ) -> Iterator[ReputationStore]:
-    """Open a store of reputation as of ``then``.
+    """Open a store of reputation as of ``then``, in which ``waiting`` sessions have no score.
 
     Raises:
         ClickHouseError: there is no embedded ClickHouse, or it rejects a statement.
@@ -292,7 +302,7 @@ def reputation_as_of(
         with open_reputation(settings, then) as store:
             told.begin("sessions as of then", len(dates))
             for day in dates:
-                bridge_sessions(past, store, [day], then)
+                bridge_sessions(past, store, [day], then, waiting)
                 told.advance(1)
             load_submitted(past, store, then)
             # What was loaded is noted in the folder, too: the lake says what today's store has.

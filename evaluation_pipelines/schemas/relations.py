@@ -105,8 +105,15 @@ AGENTS = Table(
     key=AGENT_SCORES.key,
     columns=_each_once(
         *AGENT_SCORES.columns,
-        *columns(("change", pl.Int64, "score minus score_30d_ago")),
+        *columns(("change", pl.Int64, "score minus score_30d_ago", BLIND)),
         *(column for column in REPUTATION_SCORES.columns if not column.name.endswith("d_ago")),
+        *columns(
+            (
+                "awaits_review",
+                pl.Boolean,
+                "one of its sessions awaits the reader's review: its reputation is withheld",
+            ),
+        ),
     ),
 )
 """The relation of agents: as last refreshed, with evaluations that came later."""

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Table, columns
 
 _ATTRIBUTES = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 _BY_MODEL = pl.List(
@@ -57,19 +57,49 @@ REPUTATION_SCORES = Table(
     columns=columns(
         ("identity_id", pl.String, "UUID of whom the score is about (agent_scores names agents)"),
         ("computed_at", pl.Datetime("ms", "UTC"), "end of the 90 days when a value last changed"),
-        ("overall_score", pl.Float64, "-1 to 1: 0.40 task quality + 0.35 economic + 0.25 hygiene"),
-        ("task_quality_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any"),
-        ("economic_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any"),
-        ("identity_hygiene_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any"),
+        (
+            "overall_score",
+            pl.Float64,
+            "-1 to 1: 0.40 task quality + 0.35 economic + 0.25 hygiene",
+            BLIND,
+        ),
+        (
+            "task_quality_score",
+            pl.Float64,
+            "-1 to 1: mean delta of its signals, 0 without any",
+            BLIND,
+        ),
+        ("economic_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any", BLIND),
+        (
+            "identity_hygiene_score",
+            pl.Float64,
+            "-1 to 1: mean delta of its signals, 0 without any",
+            BLIND,
+        ),
         ("total_events", pl.Int64, "signals in the 90 days"),
-        ("positive_events", pl.Int64, "signals with a delta above 0"),
-        ("negative_events", pl.Int64, "signals with a delta below 0"),
+        ("positive_events", pl.Int64, "signals with a delta above 0", BLIND),
+        ("negative_events", pl.Int64, "signals with a delta below 0", BLIND),
         ("confidence", pl.Float64, "0 to 1: total_events / 100, at most 1"),
-        ("score_7d_ago", pl.Float64, "overall score 7 days before, null without signals then"),
-        ("score_30d_ago", pl.Float64, "overall score 30 days before, null without signals then"),
-        ("overall_observed", pl.Float64, "weights rescaled to the categories that have signals"),
+        (
+            "score_7d_ago",
+            pl.Float64,
+            "overall score 7 days before, null without signals then",
+            BLIND,
+        ),
+        (
+            "score_30d_ago",
+            pl.Float64,
+            "overall score 30 days before, null without signals then",
+            BLIND,
+        ),
+        (
+            "overall_observed",
+            pl.Float64,
+            "weights rescaled to the categories that have signals",
+            BLIND,
+        ),
         ("categories_observed", pl.List(pl.String), "categories that have signals, sorted"),
-        ("weighted_overall", pl.Float64, "overall, signals weighted by their confidence"),
+        ("weighted_overall", pl.Float64, "overall, signals weighted by their confidence", BLIND),
     ),
 )
 
@@ -91,7 +121,12 @@ AGENT_SCORES = Table(
         ("pass_rate_high", pl.Float64, "upper end of its 90% credible interval, 1 if all passed"),
         ("avg_latency_ms", pl.Float64, "mean latency where it is known"),
         ("streak", pl.Int64, "consecutive passes counted back from the newest"),
-        ("score_30d_ago", pl.Int64, "the score as of 30 days before, null where there was none"),
+        (
+            "score_30d_ago",
+            pl.Int64,
+            "the score as of 30 days before, null where there was none",
+            BLIND,
+        ),
         ("by_model", _BY_MODEL, "the window by model, most used first"),
         ("updated_at", UTC_TIME, "time that the score is of"),
     ),

@@ -29,7 +29,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.badge import shown_scoring
 from evaluation_pipelines.judging.domain.prompt.fence import fenced
 from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, plain_text, shown_texts
-from evaluation_pipelines.reporting.agent_changes import AGENT_NAME, AgentTimes
+from evaluation_pipelines.reporting.agent_changes import AgentTimes
 from evaluation_pipelines.reporting.domain.comparison_report import report
 from evaluation_pipelines.reporting.domain.session_facts import (
     dimensions,
@@ -38,7 +38,8 @@ from evaluation_pipelines.reporting.domain.session_facts import (
 )
 from evaluation_pipelines.reporting.session_view import SessionView, session_view, why_score
 from evaluation_pipelines.reputation.domain.agent_rating import progress, score_parts
-from evaluation_pipelines.reputation.submitted import agent_window
+from evaluation_pipelines.reputation.domain.signals import AGENT_NAME
+from evaluation_pipelines.reputation.submitted import agent_organizations, agent_windows, counted
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey
 from evaluation_pipelines.service.caller import (
     check_role,
@@ -269,12 +270,15 @@ class Questions:
         """Show how reliable an agent is (0-1000), why, and whether it is getting better."""
         asker = self._asker()
         owner = asker.caller.organization
-        rows = agents_relation(asker.stores, asker.now, agent, waiting=asker.waiting)
-        rows = rows if owner is None else rows.filter(organization_id=owner)
+        owners = agent_organizations(asker.stores, agent) if owner is None else [owner]
+        keys = [(name, agent) for name in owners]
+        windows = agent_windows(asker.stores, keys, asker.now)
+        is_due = asker.rows.filter(WAITS)
+        rows = agents_relation(asker.stores, asker.now, windows, waiting=is_due)
         times = AgentTimes(owner, agent, usual_days(asker.now.date()), asker.waiting)
         changes = self._kept.agent_changes.get(times, asker.now, _PATIENCE_S) or {}
         trends = {of: sentences(change) for (of, name), change in changes.items() if name == agent}
-        scores = [_agent(asker, row) for row in rows.to_dicts()]
+        scores = [_agent(row, counted(windows, asker.waiting)) for row in rows.to_dicts()]
         sessions = asker.rows.filter(AGENT_NAME.eq(agent))
         if not scores and sessions.is_empty():
             names = asker.rows.select(AGENT_NAME).to_series().unique().sort().head(_MOST_SESSIONS)
@@ -462,11 +466,10 @@ def _lost_calls(asker: _Asker, view: SessionView) -> dict[str, list[dict[str, An
     }
 
 
-def _agent(asker: _Asker, row: Mapping[str, Any]) -> dict[str, Any]:
+def _agent(row: Mapping[str, Any], windows: pl.DataFrame) -> dict[str, Any]:
     """Return the score of an agent with its parts."""
-    key = (row["organization_id"], row["agent_id"])
     names = ("organization_id", "score", "lifecycle", "change", "pass_rate", "eval_count")
-    window = agent_window(asker.stores, key, asker.now, asker.waiting)
+    window = windows.filter(organization_id=row["organization_id"])
     (parts,) = score_parts(window).to_dicts() or ({},)
     reasons = [f"{title} {has} of {most}: {said}" for title, has, most, said in why(row, parts)]
     return {name: row[name] for name in names} | {"progress": progress(row), "why": reasons}

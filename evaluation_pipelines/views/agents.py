@@ -1,6 +1,6 @@
 """The relation of agents: their scores by evaluations, and the reputation of their identities."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,22 +8,23 @@ import polars as pl
 
 from evaluation_pipelines.formatting import interval
 from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, progress, withheld
+from evaluation_pipelines.reputation.domain.signals import AGENT_NAME, identity_id
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import (
     SubmittedEvaluations,
-    agent_organizations,
-    agent_window,
-    agents_of_sessions,
+    agent_windows,
+    counted,
 )
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import (
     AGENT_SCORES,
-    AGENT_WINDOWS,
+    AGENT_SESSIONS,
     AGENTS,
     REPUTATION_SCORES,
+    SESSION_KEY,
     Table,
 )
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, hide
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.listing import AGENT_LISTING
@@ -32,10 +33,10 @@ from evaluation_pipelines.views.listing import AGENT_LISTING
 def agents(
     stores: Stores,
     now: datetime,
-    name: str | None = None,
+    windows: pl.DataFrame | None = None,
     past: ReputationStore | None = None,
     unread: list[str] | None = None,
-    waiting: Collection[SessionKey] = (),
+    waiting: pl.DataFrame = AGENT_SESSIONS.no_rows,
 ) -> pl.DataFrame:
     """Return agents, the best first: AGENTS.
 
@@ -44,10 +45,10 @@ def agents(
     Args:
         stores: The stores.
         now: Time of scores from evaluations that are not exported yet.
-        name: Only agents of this name: those of all organizations.
+        windows: Only the agents of these evaluations: AGENT_WINDOWS.
         past: Reputation as of ``now``, which is in the past: it has no export.
         unread: Gets the error of each damaged export, which counts as empty then.
-        waiting: Sessions that wait for a blind review and do not count, unless ``past`` is given.
+        waiting: As for :func:`reputations`; these sessions are no evaluations.
 
     Raises:
         ClickHouseError: ``past`` cannot be read.
@@ -55,16 +56,33 @@ def agents(
         LedgerError: The ledger cannot be used.
     """
     if past is None:
-        scores = _scores(stores, now, name, _export(stores, AGENT_SCORES, unread), waiting)
+        scores = _scores(stores, now, windows, _export(stores, AGENT_SCORES, unread), waiting)
         known = _export(stores, REPUTATION_SCORES, unread)
     else:
-        scores = scored_agents(past, now, [] if name is None else [name])
-        known = past.scores_as_of(now)
+        scores, known = scored_agents(past, now), past.scores_as_of(now)
     rows = scores.join(known.drop("score_7d_ago", "score_30d_ago"), on="identity_id", how="left")
     change = pl.col("score") - pl.col("score_30d_ago")
-    return AGENT_LISTING.newest_first(
-        rows.with_columns(change=change).select(AGENTS.schema.names())
-    )
+    shown = reputations(rows.with_columns(change=change), waiting)
+    return AGENT_LISTING.newest_first(shown.select(AGENTS.schema.names()))
+
+
+def reputations(rows: pl.DataFrame, waiting: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of identities with WAITS; if it is true, the columns of WITHHELD are null.
+
+    They are aggregates of many sessions that only ClickHouse has: without one of these they cannot
+    be computed here.
+
+    Args:
+        rows: Rows with ``identity_id``.
+        waiting: Rows of the sessions that wait for a blind review, with columns of AGENT_SESSIONS.
+    """
+    ids = [str(identity_id(*agent)) for agent in _agents(waiting)]
+    return hide(rows.with_columns(pl.col("identity_id").is_in(ids).alias(WAITS)))
+
+
+def _agents(sessions: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return organization and name of the agents of sessions."""
+    return sessions.select("organization_id", AGENT_NAME).unique().rows()
 
 
 def score_cell(row: Mapping[str, Any]) -> str:
@@ -91,25 +109,22 @@ def _export(stores: Stores, table: Table, unread: list[str] | None) -> pl.DataFr
 def _scores(
     stores: Stores,
     now: datetime,
-    name: str | None,
+    windows: pl.DataFrame | None,
     exported: pl.DataFrame,
-    waiting: Collection[SessionKey],
+    waiting: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return AGENT_SCORES with evaluations that are not exported yet."""
-    if name is None:
+    others = exported.clear()
+    if windows is None:
         not_exported = SubmittedEvaluations(stores.ledger).agents_waiting()
-        newer = list({*not_exported, *agents_of_sessions(stores, waiting)})
-    else:
-        exported = exported.filter(agent_id=name)
-        newer = [(owner, name) for owner in agent_organizations(stores, name)]
-    windows = [agent_window(stores, agent, now, waiting) for agent in newer]
-    window = pl.concat([AGENT_WINDOWS.no_rows, *windows])
+        newer = {*not_exported, *_agents(waiting)}
+        windows = agent_windows(stores, newer, now, not_exported)
+        others = exported.join(windows, on=AGENT_SCORES.key, how="anti")
+    window = counted(windows, waiting.select(SESSION_KEY).rows())
     before = exported.select(*AGENT_SCORES.key, earlier="score_30d_ago")
     new = (
         withheld(agent_ratings(window, window.clear(), now))
         .join(before, on=AGENT_SCORES.key, how="left")
         .with_columns(score_30d_ago="earlier")
     )
-    keys = pl.DataFrame(newer, dict.fromkeys(AGENT_SCORES.key, pl.String), orient="row")
-    others = exported.join(keys, on=AGENT_SCORES.key, how="anti")
     return pl.concat([others, new.select(exported.columns)])

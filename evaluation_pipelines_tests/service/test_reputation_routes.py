@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file, work
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+from evaluation_pipelines_tests.workplace import NOW
 
 SENT = {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40}
 UNKNOWN = {
@@ -113,3 +118,20 @@ def test_an_agent_id_may_have_slashes(service: Service) -> None:
     assert client.post("/v1/evaluate", json={**SENT, "agent_id": "team/scout"}).status_code == 200
     record = client.get("/v1/reputation/team%2Fscout").json()
     assert (record["agent_id"], record["eval_count"]) == ("team/scout", 1)
+
+
+def test_the_answer_to_a_reviewer_counts_no_session_that_awaits_review(service: Service) -> None:
+    workplace, ingest, operator = service.workplace, *map(service.key, (Role.INGEST, Role.OPERATOR))
+    profile_file(workplace)
+    workplace.land("logs.jsonl", work("s1") + work("s2", 60))
+    build(workplace)
+    export_agents(workplace)
+    session = workplace.lake.read(AGENT_SESSIONS, [DAY]).filter(session_id="s1").to_dicts()[0]
+    sample = AuditSample(DAY, "default", session["session_key"], "calls", "0", NOW)
+    OverrideStore(workplace.ledger).add_samples([sample])
+    sent = {**SENT, "agent_id": "claude-code"}
+    counts = [
+        service.client(key).post("/v1/evaluate", json=sent).json()["reputation"]["eval_count"]
+        for key in (ingest, operator)
+    ]
+    assert counts == [2 + 1, 1 + 1]  # a key that cannot review sees both sessions

@@ -164,9 +164,10 @@ def lost_calls(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.Data
     return rows.rename({"tool": "name"}).with_columns(by=pl.lit("tool"))
 
 
-def agreement(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
-    found = calibration(workplace.stores, overrides_with_states(workplace.stores))
-    return pl.DataFrame([one.record() for one in found], AGREEMENT_COLUMNS)
+def agreement(workplace: Workplace, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    seen = withhold(overrides_with_states(workplace.stores), waiting).filter(~pl.col(WAITS))
+    found = calibration(workplace.stores, seen)
+    return pl.DataFrame([row.record() for row in found], AGREEMENT_COLUMNS)
 
 
 def outdated_scores(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
@@ -175,7 +176,13 @@ def outdated_scores(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl
 
 def every_agent(workplace: Workplace, waiting: frozenset[SessionKey]) -> pl.DataFrame:
     """Without the time of reading."""
-    return agents(workplace.stores, NOW, waiting=waiting).drop("updated_at")
+    rows = those_that_wait(workplace, waiting)
+    return agents(workplace.stores, NOW, waiting=rows).drop("updated_at")
+
+
+def those_that_wait(workplace: Workplace, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    days = workplace.lake.partitions(AGENT_SESSIONS)
+    return sessions(workplace.stores, days, waiting=waiting).filter(WAITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +407,8 @@ def test_people_and_programs_see_the_same_agents(everywhere: Program) -> None:
     table = [re.split(r"  +", line.rstrip()) for line in board.splitlines()]
     with open_workplace(everywhere.folder / "data") as workplace:
         rows = agents(workplace.stores, NOW).to_dicts()
-        waiting = waiting_of(workplace.stores)  # a reader may see them, a table of the terminal not
+        # A reader may see them, a table of the terminal not.
+        waiting = those_that_wait(workplace, waiting_of(workplace.stores))
         in_terminal = agents(workplace.stores, NOW, waiting=waiting).to_dicts()
         service = Service(workplace)
         reader = service.client(service.key(Role.READER))

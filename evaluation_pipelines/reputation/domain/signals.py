@@ -52,6 +52,9 @@ def _derived(kind: str, *parts: str) -> UUID:
     return uuid5(_NAMESPACE, "".join(f"{len(part)}:{part}" for part in (kind, *parts)))
 
 
+AGENT_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
+"""Name of the agent of a session, as its signal and its evaluation have it."""
+
 FAILED_BELOW = 40.0
 LATENCY_BUDGET_MS = 120_000.0
 """Latency budget of the mean API request of a session."""
@@ -199,8 +202,7 @@ def _scored(sessions: pl.DataFrame) -> pl.DataFrame:
 
 def _with_agents(sessions: pl.DataFrame) -> pl.DataFrame:
     """Return sessions with an agent in each: without one, the program counts as one."""
-    agent = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
-    return sessions.with_columns(agent_id=agent)
+    return sessions.with_columns(agent_id=AGENT_NAME)
 
 
 def _ids(sessions: pl.DataFrame, column: str, derive: Callable[[str, str], UUID]) -> pl.Series:

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.schemas import SESSION_KEY, SESSIONS, TABLES
+from evaluation_pipelines.schemas import AGENTS, SESSION_KEY, SESSIONS, TABLES
 
 SessionKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
@@ -34,7 +34,7 @@ _FIELDS = frozenset(
 """Fields of records, and columns that are joined to explain a score."""
 
 WITHHELD = _FIELDS | {
-    column.name for table in (*TABLES, SESSIONS) for column in table.columns if column.blind
+    column.name for table in (*TABLES, SESSIONS, AGENTS) for column in table.columns if column.blind
 }
 """Columns of all tables, and fields of records, that tell how a session was scored."""
 

@@ -17,7 +17,6 @@ from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, signed, whole
 from evaluation_pipelines.judge_changes.domain.judges import on_newest_scale
 from evaluation_pipelines.reporting.agent_changes import (
-    AGENT_NAME,
     AgentChanges,
     AgentKey,
     AgentTimes,
@@ -35,6 +34,7 @@ from evaluation_pipelines.reputation.domain.agent_rating import (
     score_parts,
 )
 from evaluation_pipelines.reputation.domain.signals import (
+    AGENT_NAME,
     identity_id,
     session_event_id,
     unknown_identity,
@@ -42,10 +42,11 @@ from evaluation_pipelines.reputation.domain.signals import (
 from evaluation_pipelines.reputation.submitted import (
     AmbiguousAgentError,
     agent_organizations,
-    agent_window,
+    agent_windows,
+    counted,
 )
 from evaluation_pipelines.schemas import AGENTS, JUDGE_CHANGES, REPUTATION_SCORES
-from evaluation_pipelines.scorecards.domain.withheld import WAITS
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.asked import DayLinks, asked_days, day_links
 from evaluation_pipelines.service.pages.domain.days import ALL_DAYS, named_ranges, usual_days
@@ -75,7 +76,7 @@ from evaluation_pipelines.service.pages.rendering import (
     invalid_field,
 )
 from evaluation_pipelines.views.agents import agents as relation
-from evaluation_pipelines.views.agents import passed_interval, score_cell
+from evaluation_pipelines.views.agents import passed_interval, reputations, score_cell
 from evaluation_pipelines.views.filters import ListQuery
 from evaluation_pipelines.views.listing import AGENT_LISTING
 
@@ -278,10 +279,8 @@ def agent(
     if len(owners) > 1:
         return _everywhere(visit, agent_id, owners)
     found = _found(visit, agent_id)
-    now = visit.installation.clock()
-    window = agent_window(visit.stores, found.key, now, visit.waiting)
-    rows = relation(visit.stores, now, found.name, waiting=visit.waiting)
-    rows = rows.filter(organization_id=found.organization)
+    now, window = visit.installation.clock(), counted(found.window, visit.waiting)
+    rows = relation(visit.stores, now, found.window, waiting=_waiting(visit))
     row = rows.to_dicts()[0] if rows.height else None
     identity = _identity(visit, found)
     return visit.page(
@@ -290,14 +289,14 @@ def agent(
         needs=rising_of(visit).get(found.key, []),
         row=row,
         progress="0/50" if row is None else progress(row),
-        before=None if row is None else row["score_30d_ago"],
+        before="" if row is None else _cell(row, "score_30d_ago", whole),
         why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
         models=_by_model(visit, found, row),
         charts=_charts(window),
         trend=agent_trend(visit, [found.key], found.sessions, partial(found.sessions_url, visit)),
         identity=identity,
-        overall=signed(identity["overall_score"], 2),
-        was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
+        overall=_cell(identity, "overall_score", _reputation),
+        was=[_cell(identity, f"score_{days}d_ago", _reputation) for days in (7, 30)],
         categories=categories_of(identity),
         evaluations=[
             _evaluation(visit, evaluation)
@@ -387,7 +386,7 @@ def _found(visit: Visit, name: str) -> _Agent:
     if len(owners) > 1:
         raise AmbiguousAgentError(name, owners)
     for owner in owners:
-        window = agent_window(visit.stores, (owner, name), visit.installation.clock())
+        window = agent_windows(visit.stores, [(owner, name)], visit.installation.clock())
         sessions = visit.rows().filter(AGENT_NAME.eq(name), organization_id=owner)
         if not (window.is_empty() and sessions.is_empty()):
             return _Agent(owner, name, window, sessions)
@@ -408,7 +407,7 @@ def _asked(visit: Visit) -> AgentQuery:
 
 def _agents(visit: Visit) -> pl.DataFrame:
     """Return the agents that the caller sees, the best first."""
-    rows = relation(visit.stores, visit.installation.clock(), waiting=visit.waiting)
+    rows = relation(visit.stores, visit.installation.clock(), waiting=_waiting(visit))
     if visit.organization is None:
         return rows
     return rows.filter(organization_id=visit.organization)
@@ -429,23 +428,41 @@ def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]
     """Return identities without evaluations; of whom they are is only known to who sees all."""
     if visit.organization is not None:
         return []
-    every = visit.stores.lake.read_whole(REPUTATION_SCORES).sort(-pl.col("overall_score"))
-    others = every.join(agents, on="identity_id", how="anti", maintain_order="left")
+    others = _reputations(visit).join(agents, on="identity_id", how="anti", maintain_order="left")
     return [
-        {**row, "overall": signed(row["overall_score"], 2)} for row in others.iter_rows(named=True)
+        {**row, "overall": _cell(row, "overall_score", _reputation)}
+        for row in others.sort(-pl.col("overall_score"), nulls_last=True).to_dicts()
     ]
 
 
 def _identity(visit: Visit, found: _Agent) -> Mapping[str, Any]:
     """Return the identity of an agent as of the last refresh."""
     identity = str(identity_id(found.organization, found.name))
-    every = visit.stores.lake.read_whole(REPUTATION_SCORES)
-    known = every.filter(identity_id=identity).to_dicts()
-    return known[0] if known else unknown_identity(identity, visit.installation.clock())
+    known = _reputations(visit).filter(identity_id=identity).to_dicts()
+    if known:
+        return known[0]
+    return {**unknown_identity(identity, visit.installation.clock()), WAITS: False}
 
 
-def _before(value: float | None) -> str:
-    return _UNKNOWN if value is None else signed(value, 2)
+def _reputations(visit: Visit) -> pl.DataFrame:
+    """Return REPUTATION_SCORES as of the last refresh, and what of it is withheld."""
+    return reputations(visit.stores.lake.read_whole(REPUTATION_SCORES), _waiting(visit))
+
+
+def _waiting(visit: Visit) -> pl.DataFrame:
+    """Return the rows of the sessions that wait."""
+    return visit.rows().filter(WAITS)
+
+
+def _cell(row: Mapping[str, Any], name: str, text: Callable[[Any], str]) -> str:
+    """Return a value of an agent or identity, a withheld one as such."""
+    if row[name] is None:
+        return REVIEW_DUE if row[WAITS] else _UNKNOWN
+    return text(row[name])
+
+
+def _reputation(value: float) -> str:
+    return signed(value, 2)
 
 
 def _by_model(

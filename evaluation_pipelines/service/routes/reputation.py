@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
 from evaluation_pipelines.reputation.submitted import (
@@ -12,7 +12,7 @@ from evaluation_pipelines.reputation.submitted import (
     agent_organization,
     reputation_record,
 )
-from evaluation_pipelines.service.caller import organization_of
+from evaluation_pipelines.service.caller import organization_of, waiting_for
 from evaluation_pipelines.service.routes.common import (
     Here,
     Organization,
@@ -76,7 +76,11 @@ class Reputation(ShortReputation):
 
 @ROUTER.post("/evaluate", responses=errors(404, 409))
 def evaluate(
-    here: Here, caller: Sender, sent: NewEvaluation, organization: Organization = None
+    request: Request,
+    here: Here,
+    caller: Sender,
+    sent: NewEvaluation,
+    organization: Organization = None,
 ) -> Evaluated:
     """Store an evaluation of an agent, and return the reputation that counts it.
 
@@ -85,7 +89,8 @@ def evaluate(
     owner, now = organization_of(caller, organization) or _DEFAULT_ORGANIZATION, here.clock()
     new = SubmittedEvaluation(owner, **sent.model_dump())
     stored = SubmittedEvaluations(here.stores.ledger).add(new, caller.name, now)
-    record = reputation_record(here.stores, owner, sent.agent_id, now)
+    waiting = waiting_for(request, caller)
+    record = reputation_record(here.stores, owner, sent.agent_id, now, waiting)
     return Evaluated(
         evaluation_id=stored["evaluation_id"],
         passed=stored["passed"],

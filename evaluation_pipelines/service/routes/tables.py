@@ -23,7 +23,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.service.caller import hidden_from, sees_texts
 from evaluation_pipelines.service.errors import not_found
@@ -105,7 +105,9 @@ def _sessions(asked: _Asked) -> _Frames:
 
 
 def _agents(asked: _Asked) -> _Frames:
-    yield agents(asked.here.stores, asked.here.clock(), waiting=asked.waiting)
+    now = asked.here.clock()
+    waiting = asked.kept.sessions.rows(asked.waiting, now).filter(WAITS)
+    yield agents(asked.here.stores, now, waiting=waiting)
 
 
 def _scorecards(asked: _Asked) -> _Frames:

@@ -124,3 +124,26 @@ def test_overrides_of_sessions_that_are_asked_are_in_no_table(sampled: Program) 
     assert line[2:4] == ["chosen", "2"]
     (agreement,) = sampled("scorecards", "calibration", "--format", "json").items()
     assert agreement["n"] == 7
+
+
+def test_reputation_counts_no_session_that_is_asked(sampled: Program) -> None:
+    assert sampled("reputation", "update").code == 0
+    then = datetime.now(UTC).isoformat()
+    draw()
+    (agent,) = sampled("reputation", "list", "--format", "json").items()
+    assert (agent["eval_count"], agent["total_events"], agent["awaits_review"]) == (7, 7, False)
+    (line,) = sampled("reputation", "list").table()
+    assert line[:3] == ["claude-code", "default", "2/50"]
+    assert " ".join(line).count("awaiting review") == 2  # 30 days ago, reputation
+    shown = sampled("reputation", "list", "claude-code").out
+    assert "  passed           100% of 2 evaluations" in shown
+    assert "  overall          awaiting review" in shown
+    assert "signals" not in shown
+    (identity,) = sampled("reputation", "list", "--identities").table()
+    assert " ".join(identity[1:]) == "claude-code default awaiting review 7 -"
+    # A past time is computed without them.
+    past = sampled("reputation", "list", "claude-code", "--as-of", then).out
+    assert "  score            2/50, calibrating" in past
+    assert "  signals          2 in 90 days, 2 positive, 0 negative" in past
+    (identity,) = sampled("reputation", "list", "--identities", "--as-of", then).table()
+    assert identity[-2:] == ["2", "0.02"]

@@ -5,10 +5,13 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
+from evaluation_pipelines.reputation.domain.signals import session_event_id
 from evaluation_pipelines.reputation.submitted import (
     EvaluationError,
     SubmittedEvaluation,
+    counted,
     inline_record,
+    inline_windows,
 )
 from evaluation_pipelines.schemas import AGENT_WINDOWS
 
@@ -32,6 +35,32 @@ def window(first: int, last: int, in_all: int | None = None) -> pl.DataFrame:
         for number in range(first, last)
     ]
     return pl.DataFrame(rows, schema=AGENT_WINDOWS.schema)
+
+
+def test_each_agent_has_its_own_window_and_numbers() -> None:
+    other = pl.lit("other").alias("agent_id")
+    exported = pl.concat([window(0, 500, 700), window(0, 3, 3).with_columns(other)])
+    submitted = pl.concat([window(499, 502), window(2, 5).with_columns(other)])
+    found = inline_windows(exported, submitted)
+    counts = found.group_by("agent_id").agg(
+        pl.len(), pl.col("evaluation_id").min(), pl.col("evaluations_in_all").unique()
+    )
+    # scout: e0000 to e0501 are 502, the newest 500 begin with e0002, two are new. other: e0000 to
+    # e0004, of which two are new.
+    assert {name: more for name, *more in counts.rows()} == {
+        "scout": [500, "e0002", [702]],
+        "other": [5, "e0000", [5]],
+    }
+
+
+def test_sessions_that_await_review_are_not_counted() -> None:
+    ids = [str(session_event_id("acme", key)) for key in ("a#baseline-1", "b#baseline-1")]
+    windows = window(0, 5, 9).with_columns(
+        evaluation_id=pl.Series([ids[0], "e1", ids[1], "e3", "e4"])
+    )
+    found = counted(windows, {("acme", "a#baseline-1"), ("acme", "unknown#baseline-1")})
+    assert found["evaluation_id"].to_list() == ["e1", ids[1], "e3", "e4"]
+    assert found["evaluations_in_all"].unique().to_list() == [9 - 1]
 
 
 NONE = window(0, 0)

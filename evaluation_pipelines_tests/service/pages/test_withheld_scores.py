@@ -18,7 +18,13 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.reputation.domain.signals import identity_id
+from evaluation_pipelines.schemas import (
+    AGENT_SCORES,
+    AGENT_SESSIONS,
+    REPUTATION_SCORES,
+    SESSION_PERFORMANCE,
+)
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
@@ -28,7 +34,7 @@ from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.examples import EXAMPLES
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
-from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 from evaluation_pipelines_tests.world.ledger import NOON
 
@@ -97,11 +103,30 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         assert service.client().post(path, json=said).status_code == 200
         build(workplace)
         export_agents(workplace)
+        export_reputation(workplace)
         assert check_quality_risks(workplace.stores, THEN, logging.getLogger("checks")) == 1
         OverrideStore(workplace.ledger).add_samples(
             [AuditSample(DAY, "acme", A1, "calls", content, NOW)]
         )
         yield service
+
+
+def export_reputation(workplace: Workplace) -> None:
+    """Write a reputation of scout, whose session a1 is, and its score 30 days ago."""
+    who = {"identity_id": f"{identity_id('acme', 'scout')}", "computed_at": NOW}
+    counts = {"total_events": 5, "positive_events": 4, "negative_events": 871}
+    scores = {
+        name: 0.713 for name, dtype in REPUTATION_SCORES.schema.items() if dtype == pl.Float64
+    }
+    row = {**scores, **who, **counts, "categories_observed": ["task_quality"]}
+    workplace.lake.write(pl.DataFrame([row], REPUTATION_SCORES.schema), REPUTATION_SCORES, None)
+    agents = workplace.lake.read_whole(AGENT_SCORES)
+    earlier = pl.when(organization_id="acme", agent_id="scout").then(619).alias("score_30d_ago")
+    workplace.lake.write(
+        agents.with_columns(earlier.cast(pl.Int64)).select(AGENT_SCORES.schema.names()),
+        AGENT_SCORES,
+        None,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +137,8 @@ def secrets(asked: Service) -> re.Pattern[str]:
     composite = composites.pop(A1)
     assert round(composite, 1) not in {round(each, 1) for each in composites.values()}
     shown = re.escape(f"{composite:.1f}")
-    spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{shown}\\d*", "so 43")
+    spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{shown}\\d*", "so 43",
+               "0.713", "0.71", "871", "619")  # fmt: skip
     public = 'tool_count_best":'  # the limit of efficiency-simple is 8.0, as is the composite
     return re.compile(rf"(?<![\w./-])(?<!\d:)(?<!{public})({'|'.join(spelled)})(?![\w:-])")
 
@@ -157,7 +183,8 @@ def test_the_scores_are_in_no_list_file_or_answer(
         if secrets.search(text)
     }  # fmt: skip
     assert open_to_readers >= {*LISTS[:-1], "/sessions", "/sessions.csv", "query", "comparison",
-                               "/agents/scout", "/operations/books.csv?day=2026-06-01"}  # fmt: skip
+                               "/agents", "/agents.csv", "/agents/scout",
+                               "/operations/books.csv?day=2026-06-01"}  # fmt: skip
 
 
 def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:
@@ -196,6 +223,24 @@ def test_no_number_of_its_agent_contains_it(asked: Service, keys: dict[Role, str
 
     assert counts(Role.REVIEWER, 400) == [(4, 1.0)] * 3
     assert counts(Role.READER, 320) == [(5, 0.8)] * 3
+
+
+def test_no_agreement_with_people_contains_it(asked: Service, keys: dict[Role, str]) -> None:
+    def sizes(role: Role) -> list[str]:
+        table = asked.client(keys[role]).get("/operations/judge.csv").text
+        return [row["n"] for row in csv.DictReader(table.splitlines())]
+
+    assert sizes(Role.READER) == ["1"]  # Ann's score of a1
+    assert sizes(Role.REVIEWER) == []
+
+
+def test_the_reputation_of_its_agent_is_withheld(asked: Service, keys: dict[Role, str]) -> None:
+    page = asked.client(keys[Role.REVIEWER]).get("/agents/scout?organization=acme").text
+    assert "Hidden while a session of this agent awaits review. 5 signals in 90 days." in page
+    assert (
+        "Hidden while"
+        not in asked.client(keys[Role.READER]).get("/agents/scout?organization=acme").text
+    )
 
 
 @pytest.mark.parametrize("asks", FILTERS)
