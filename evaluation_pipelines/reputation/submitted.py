@@ -126,6 +126,8 @@ def _record(window: pl.DataFrame, agent: tuple[str, str], now: datetime) -> dict
 
 def inline_windows(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
     """Return the newest 500 evaluations of agents, AGENT_WINDOWS, as :func:`inline_record`."""
+    if submitted.is_empty():  # as usual in a list: nothing to join
+        return exported
     new = submitted.join(exported, on=AGENT_WINDOWS.key, how="anti")
     # An evaluation that left the window would be counted again: the agent is mature then anyway.
     numbers = pl.concat(

@@ -107,10 +107,14 @@ class Table:
         """A frame of the table without rows; it is shared, so it must not be changed."""
         return self.schema.to_frame()
 
+    @cached_property
+    def named(self) -> Mapping[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
     def some(self, *names: str) -> tuple[Column, ...]:
         """Return columns by name, for another table that has them, too."""
-        named = {column.name: column for column in self.columns}
-        return tuple(named[name] for name in names)
+        return tuple(self.named[name] for name in names)
 
 
 _Type: TypeAlias = pl.DataType | type[pl.DataType]

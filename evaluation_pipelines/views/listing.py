@@ -144,24 +144,20 @@ class Listing:
 
     def cell(self, row: Mapping[str, Any], name: str) -> str:
         """Return a value for people: formatted, unknown as a dash, a withheld one as such."""
-        column, value = self._columns[name], row[name]
+        column, value = self.table.named[name], row[name]
         if value is None:
             return REVIEW_DUE if column.blind and row.get(WAITS) else DASH
         return str(value) if column.text is None else column.text(value)
 
     def heading(self, name: str) -> str:
         """Return the heading of a column."""
-        return str(self._columns[name].heading)
+        return self.table.named[name].heading
 
     def score(self, row: Mapping[str, Any]) -> str:
         """Return the cell of the effective score; an open session has a provisional one."""
         if row["effective_100"] is None and row["provisional_100"] is not None:
             return f"{self.cell(row, 'provisional_100')} provisional"
         return self.cell(row, "effective_100")
-
-    @property
-    def _columns(self) -> Mapping[str, Any]:
-        return {column.name: column for column in self.table.columns}
 
 
 _NO_CURSOR = "Invalid cursor. Start again without one."
