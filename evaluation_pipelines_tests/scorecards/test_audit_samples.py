@@ -123,19 +123,23 @@ def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
     assert {sample.model for sample in found} == ({"model-a"} if expected else {None})
 
 
-def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> None:
+@pytest.fixture
+def keys(workplace: Workplace) -> list[str]:
+    """Keys of forty sessions that profile p scored with 80."""
     ProfileStore(workplace.ledger).register(profile(), START)
     evaluations = sessions_of("model-a", 0)
     put_sessions(workplace.lake, evaluations)
     put(workplace.lake, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
+    return [str(row["session_key"]) for row in evaluations]
+
+
+def test_calibration_knows_persons_and_probabilities(workplace: Workplace, keys: list[str]) -> None:
     store = OverrideStore(workplace.ledger)
     # The first ten of 32 had a chance of 1/2, the others of 1/4, and the last two an unknown one.
     chances = [0.5] * 10 + [0.25] * 20 + [None] * 2
     samples = [
-        AuditSample(
-            *(DAY, "default", str(row["session_key"]), "p", "0", NOW), inclusion_probability=chance
-        )
-        for row, chance in zip(evaluations, chances, strict=False)
+        AuditSample(*(DAY, "default", key, "p", "0", NOW), inclusion_probability=chance)
+        for key, chance in zip(keys, chances, strict=False)
     ]
     store.add_samples(samples)
     store.add(
@@ -149,15 +153,12 @@ def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> No
     assert (unweighted.sample, unweighted.n) == ("audit, unweighted", 2)
 
 
-def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Workplace) -> None:
-    ProfileStore(workplace.ledger).register(profile(), START)
-    evaluations = sessions_of("model-a", 0)
-    put_sessions(workplace.lake, evaluations)
-    put(workplace.lake, SCORECARDS, [card(index, 80.0, timedelta(hours=1)) for index in range(40)])
+def test_sessions_that_left_a_draw_are_represented_by_its_others(
+    workplace: Workplace, keys: list[str]
+) -> None:
     store = OverrideStore(workplace.ledger)
     # 20 sessions of one label, drawn with a chance of 1/2, and 20 of another, with one of 1/4.
     draws = [("a", 0.5)] * 20 + [("b", 0.25)] * 20
-    keys = [str(row["session_key"]) for row in evaluations]
     store.add_samples(
         [
             AuditSample(

@@ -193,24 +193,6 @@ def shown(rows: list[Row], *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in tool_calls(rows)]
 
 
-def test_a_call_is_at_its_result_in_the_window_of_its_result() -> None:
-    rows = [
-        decision(0, "accept", tool_use_id="t1"),
-        decision(1, "reject", tool_use_id="t2"),
-        decision(2, "accept", tool_use_id="t3"),
-        don("A", 5),
-        tool(6, tool_use_id="t1"),
-        tool(7, success=False),
-    ]
-
-    assert shown(rows, "session_key", "outcome") == [
-        ("s1#baseline-1", "denied"),
-        ("s1#baseline-1", "unknown"),
-        ("s1#a-1", "ok"),
-        ("s1#a-1", "failed"),
-    ]
-
-
 def test_calls_of_one_prompt_share_its_id_or_its_number() -> None:
     rows = [
         prompt(0),

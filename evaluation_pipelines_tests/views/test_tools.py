@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import polars as pl
 
 from evaluation_pipelines.views.tool_calls import ToolCalls
+from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
@@ -21,16 +22,10 @@ def work(name: str, organization: str, second: int, tool: str) -> bytes:
     )
 
 
-def build(workplace: Workplace, *lines: bytes) -> None:
-    workplace.land("logs.jsonl", b"".join(lines))
-    workplace.ingest()
-    workplace.build()
-
-
 def test_rows_are_those_of_the_days_the_organization_and_the_sessions(
     workplace: Workplace,
 ) -> None:
-    build(
+    fill(
         workplace,
         work("one", "acme", 0, "Bash"),
         work("two", "beta", 100, "Read"),
@@ -47,9 +42,7 @@ def test_rows_are_those_of_the_days_the_organization_and_the_sessions(
 def test_a_date_is_read_again_when_it_has_new_files(workplace: Workplace) -> None:
     table = ToolCalls(workplace.stores)
     assert table.rows({FIRST}).tools.is_empty()
-    build(workplace, work("one", "acme", 0, "Bash"), work("two", "acme", DAY_S, "Read"))
+    fill(workplace, work("one", "acme", 0, "Bash"), work("two", "acme", DAY_S, "Read"))
     assert table.rows({FIRST}).tools.height == 1
-    workplace.land("more.jsonl", work("three", "acme", 500, "Edit"))
-    workplace.ingest()
-    workplace.build()
+    fill(workplace, work("three", "acme", 500, "Edit"))
     assert table.rows({FIRST, SECOND}).tools.height == 3

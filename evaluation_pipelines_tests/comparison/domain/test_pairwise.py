@@ -1,6 +1,7 @@
 """What keeps the difference of a pair from being decided, and which model is the best value."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -31,7 +32,7 @@ def two(**columns: Any) -> list[Row]:
     return [
         row | columns
         for name, mean, seed, start in (("a", 85.0, 1, 0), ("b", 65.0, 2, 100))
-        for row in sample(name, scores(mean, 40, 8, seed), start, users=columns.pop("users", 8))
+        for row in sample(name, scores(mean, 40, 8, seed), start, users=8)
     ]
 
 
@@ -66,12 +67,6 @@ def test_with_fewer_than_five_people_nothing_is_decided(
     assert (hint in [*facts(finding)][-1]) is (indication is not None)
 
 
-def test_four_of_whom_not_all_used_both_give_no_indication() -> None:
-    row = pair(people(two(), 4, "a"))
-    assert (row["people_a"], row["people_b"], row["people_both"]) == (4, 8, 4)
-    assert (row["verdict"], row["indication"]) == ("too few people", None)
-
-
 def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     found = compared(two(person=None))
     (row,) = found.pairs.to_dicts()
@@ -93,12 +88,47 @@ def test_people_are_counted_where_sessions_are_what_varies_together_too() -> Non
     assert (row["people_a"], row["people_b"], row["people_both"]) == (8, 8, 8)
 
 
-def test_without_a_week_of_both_there_is_no_verdict() -> None:
+def changed(column: str, values: Sequence[object]) -> list[Row]:
+    """The runs of ``two``, the first ones with other values of a column."""
     rows = two()
-    rows[:40] = [row | {"started_at": UNTIL - timedelta(days=20)} for row in rows[:40]]
+    for row, value in zip(rows, values, strict=False):
+        row[column] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # Four used a, and not all eight of b are among them.
+        (
+            people(two(), 4, "a"),
+            {"verdict": "too few people", "indication": None}
+            | {"people_a": 4, "people_b": 8, "people_both": 4},
+        ),
+        (
+            changed("started_at", [UNTIL - timedelta(days=20)] * 40),
+            {"reason": "no week in which both were used", "counterparts": 0},
+        ),
+        (
+            changed("task_class", ["ops"] * 12),
+            {"is_paired": True, "runs_a": 40}
+            | {"reason": "only 28 sessions of one of the two models can be compared (30 needed)"},
+        ),
+        (
+            [*sample("a", scores(95, 29, 2), 0), *sample("b", scores(10, 60, 2), 100)],
+            {"reason": "fewer than 30 sessions on a side", "adjusted_p_holm": None},
+        ),
+        (
+            [*sample("a", [90.0] * 40, 0), *sample("b", [80.0] * 40, 100)],
+            {"reason": "no spread to judge the difference by"},
+        ),
+    ],
+    ids=["people", "weeks", "tasks", "runs", "spread"],
+)
+def test_without_enough_in_common_there_is_no_verdict(rows: list[Row], expected: Row) -> None:
     row = pair(rows)
-    assert (row["verdict"], row["counterparts"]) == ("not decided", 0)
-    assert row["reason"] == "no week in which both were used"
+    wanted = {"verdict": "not decided"} | expected
+    assert {name: row[name] for name in wanted} == wanted
 
 
 def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
@@ -115,13 +145,6 @@ def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
     # With 30 of 40 there are enough.
     rows[10:12] = two()[2:4]
     assert pair(rows)["is_paired"]
-
-
-def test_too_few_runs_of_kinds_that_both_worked_on_decide_nothing() -> None:
-    rows = [row | {"task_class": "ops" if at < 12 else "debug"} for at, row in enumerate(two())]
-    row = pair(rows)
-    assert (row["is_paired"], row["runs_a"], row["verdict"]) == (True, 40, "not decided")
-    assert row["reason"] == "only 28 sessions of one of the two models can be compared (30 needed)"
 
 
 def test_persons_must_be_known_on_each_side() -> None:

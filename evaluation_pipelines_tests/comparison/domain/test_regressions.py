@@ -181,14 +181,9 @@ def test_a_new_model_says_what_it_lacks() -> None:
         "insufficient",
         "13 of 28 days of history before the recent weeks",
     )
-    row = watched(
-        [
-            *history(lower(0, 0), range(40, 120)),
-            *history(lower(0, 0), range(3, 4), runs=5),
-        ]
-    )
-    assert row["missing"] == "5 of 10 sessions in the last 28 days"
     assert row["change"] is None
+    rows = [*history(lower(0, 0), range(40, 120)), *history(lower(0, 0), range(3, 4), runs=5)]
+    assert watched(rows)["missing"] == "5 of 10 sessions in the last 28 days"
 
 
 def test_scores_that_never_vary_are_steady_or_not_watched() -> None:

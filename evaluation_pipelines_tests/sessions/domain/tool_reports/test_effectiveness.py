@@ -323,93 +323,58 @@ def wasted(rows: list[Row]) -> list[int] | None:
 USES_CHECKOUT = call("Grep", parameters={"pattern": "def checkout"})
 
 
-def test_an_unused_result_is_wasted() -> None:
-    assert wasted([result("the checkout module")]) == [1]
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        USES_CHECKOUT,
-        call("Edit", parameters={"old_string": "checkout(cart)"}),
-        call("Bash", "failed", parameters={"command": "run Checkout"}),
-        call("Bash", "denied", parameters={"command": "run checkout"}),
-        said("reply", "I changed the checkout."),
-    ],
-    ids=["parameters", "edit", "failed call", "denied call", "reply"],
-)
-def test_a_result_is_used_by_later_parameters_edits_and_replies(later: Row) -> None:
-    assert wasted([result("the checkout module"), later]) == []
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        said("prompt", "And the checkout?"),
-        result("the checkout again", parameters={"path": "x"}),
-        said("reply", "I changed the check-out."),
-        said("reply", "I changed checkouts_2."),
-    ],
-    ids=["prompt", "result", "part of a word", "longer word"],
-)
-def test_prompts_other_results_and_other_words_do_not_use_a_result(later: Row) -> None:
-    assert 1 in (wasted([result("the checkout module"), later]) or [])
-
-
-@pytest.mark.parametrize(
-    ("known", "number"),
-    [
-        (said("prompt", "Look at the checkout."), 1),
-        (said("reply", "I look at the checkout."), 1),
-        (result("checkout", parameters={"path": "x"}), 2),
-        (call("Bash", "failed", said="no such file: checkout"), 2),
-        (call("Bash", "denied", parameters={"command": "run checkout"}), 1),
-    ],
-    ids=["prompt", "reply", "result", "error", "parameters"],
-)
-def test_tokens_of_earlier_texts_are_not_new(known: Row, number: int) -> None:
-    # "module" alone is new, and the reply does not use it.
-    rows = [known, result("the checkout module"), said("reply", "The checkout is fine.")]
-
-    assert wasted(rows) == [number]
+MODULE = result("the checkout module")
+FINE = said("reply", "The checkout is fine.")
+OTHER_PATH = {"path": "x"}
 
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
+        ([MODULE], [1]),
+        # Later parameters, of any outcome, and replies use it.
+        ([MODULE, USES_CHECKOUT], []),
+        ([MODULE, call("Edit", parameters={"old_string": "checkout(cart)"})], []),
+        ([MODULE, call("Bash", "failed", parameters={"command": "run Checkout"})], []),
+        ([MODULE, call("Bash", "denied", parameters={"command": "run checkout"})], []),
+        ([MODULE, said("reply", "I changed the checkout.")], []),
+        # Prompts, other results, parts of words and longer words do not.
+        ([MODULE, said("prompt", "And the checkout?")], [1]),
+        ([MODULE, result("the checkout again", parameters=OTHER_PATH)], [1]),
+        ([MODULE, said("reply", "I changed the check-out.")], [1]),
+        ([MODULE, said("reply", "I changed checkouts_2.")], [1]),
+        # A word of an earlier text is not new: "module" alone is, and the reply does not use it.
+        ([said("prompt", "Look at the checkout."), MODULE, FINE], [1]),
+        ([said("reply", "I look at the checkout."), MODULE, FINE], [1]),
+        ([result("checkout", parameters=OTHER_PATH), MODULE, FINE], [2]),
+        ([call("Bash", "failed", said="no such file: checkout"), MODULE, FINE], [2]),
+        ([call("Bash", "denied", parameters={"command": "run checkout"}), MODULE, FINE], [1]),
         # "invoice" is not new, and nothing uses "checkout" later.
         ([said("reply", "I look at the invoice."), result("invoice and checkout")], [1]),
         # Its own parameters are not new.
-        (
-            [
-                result("checkout module", parameters={"path": "checkout"}),
-                said("reply", "The checkout is fine."),
-            ],
-            [1],
-        ),
+        ([result("checkout module", parameters={"path": "checkout"}), FINE], [1]),
         # Of six letters on: only "module" is long enough, and nothing uses it.
         ([result("a cart module"), said("reply", "The cart is fine.")], [1]),
         # Neither "cart" nor "py" has six letters, "cart.py" has seven.
         ([result("cart.py stock.py"), call("Edit", parameters={"file_path": "src/cart.py"})], []),
         # Nothing new is in them.
         ([result("ok"), result(""), said("reply", "Done.")], []),
+        # What failed or changed something is not called wasted.
+        (
+            [
+                call("Bash", "failed", said="nothing but errors"),
+                call("Edit", said="updated successfully", parameters={"file_path": "b.py"}),
+                call("Bash", said="removed successfully", parameters={"command": "rm c.py"}),
+                result("unused checkout"),
+            ],
+            [4],
+        ),
     ],
 )
 def test_a_result_is_wasted_if_no_new_word_of_it_is_used_later(
     rows: list[Row], expected: list[int]
 ) -> None:
     assert wasted(rows) == expected
-
-
-def test_calls_that_failed_or_changed_something_are_not_called_wasted() -> None:
-    rows = [
-        call("Bash", "failed", said="nothing but errors"),
-        call("Edit", said="updated successfully", parameters={"file_path": "b.py"}),
-        call("Bash", said="removed successfully", parameters={"command": "rm c.py"}),
-        result("unused checkout"),
-    ]
-
-    assert wasted(rows) == [4]
 
 
 def test_without_results_it_is_unknown() -> None:

@@ -13,14 +13,10 @@ def shell(command: object) -> bool:
     return changes_something("shell", "Bash", json.dumps({"command": command}))
 
 
-@pytest.mark.parametrize("tool_class", ["edit", "write"])
-def test_edits_and_writes_change_something(tool_class: str) -> None:
-    assert changes_something(tool_class, "Whatever", None)
-
-
-@pytest.mark.parametrize("tool_class", ["read", "search", "web", "agent", "other", "shell"])
-def test_other_tool_classes_change_nothing(tool_class: str) -> None:
-    assert not changes_something(tool_class, "Whatever", None)
+def test_edits_and_writes_change_something_and_other_tool_classes_nothing() -> None:
+    classes = ("edit", "write", "read", "search", "web", "agent", "other", "shell")
+    changing = [name for name in classes if changes_something(name, "Whatever", None)]
+    assert changing == ["edit", "write"]
 
 
 @pytest.mark.parametrize(
