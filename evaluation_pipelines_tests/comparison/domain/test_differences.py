@@ -249,6 +249,13 @@ def test_both_parts_are_joined_by_mover() -> None:
     found = TwoPart(10, Inference(10, 3, 1e9), none_failed, none_failed).ends(alpha)
     # Down: sqrt(6² + 18²) = 18.974, from the losses of the first; up the same of the second.
     assert found == pytest.approx((10 - 18.974, 10 + 18.974), abs=1e-3)
+    # 8 of 16 fail: Wilson's ends 1/2 -+ 1/sqrt(20), 20.125 points either way, 405 in square.
+    half_failed = Losses(Share(0.5, 16, 1e9), 90)
+    near, far = (6**2 + 405) ** 0.5, (6**2 + 405 + 18**2) ** 0.5
+    found = TwoPart(10, Inference(10, 3, 1e9), half_failed, none_failed).ends(alpha)
+    assert found == pytest.approx((10 - near, 10 + far), abs=1e-3)
+    found = TwoPart(10, Inference(10, 3, 1e9), none_failed, half_failed).ends(alpha)
+    assert found == pytest.approx((10 - far, 10 + near), abs=1e-3)
 
 
 def test_the_p_value_is_the_level_whose_interval_ends_at_0() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from evaluation_pipelines.comparison.domain import regressions
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.regressions import (
@@ -173,6 +174,19 @@ def test_an_alert_stays_for_a_week_after_the_night_that_raised_it() -> None:
 
     assert watched(history(lambda ago: level(ago, 6) + (30 if ago < 6 else 0)))["state"] == "alert"
     assert watched(history(lambda ago: level(ago, 40)))["state"] == "steady"
+
+
+def test_alerts_are_looked_for_in_the_last_seven_nights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def asking(_runs: Arm, nights: Sequence[int]) -> list[Look]:
+        asked.extend(nights)
+        return []
+
+    monkeypatch.setattr(regressions, "looks", asking)
+    watched(history(lower(0, 0), range(1, 60)))
+    # The last one is after 90 days before the longest window, its 28 days, and six nights more.
+    assert asked == [*range(124 - 6, 124 + 1)]
 
 
 def test_a_new_model_says_what_it_lacks() -> None:
