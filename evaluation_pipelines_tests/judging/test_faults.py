@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,21 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _SHORT = (8, None, None, 300, 4000, 0.0, 3, 0.01, 0.02, 120, 5, 30)
 """The defaults of ``CallLimits`` with waits of 10 and 20 ms."""
+
+
+def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.script(*[http_error(500)] * 3)
+
+    assert judged.run().failed.total() == 1
+    score = judged.score(KEY)
+    assert (score.status, score.retriable, score.attempt) == ("failed", True, 1)
+    assert score.error_message == "the endpoint answered 500: status 500"
+    assert judged.run().states == {"failed": 1}  # not the same night
+    judged.now += timedelta(hours=20)
+    assert len(judged.run().totals) == 1
+    assert [scoring.attempt for scoring in judged.scores(KEY)] == [1, 2]
 
 
 @pytest.mark.parametrize(

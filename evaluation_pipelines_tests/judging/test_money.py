@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget import worst_case_usd
+from evaluation_pipelines.judging.domain.budget import DayReservation, worst_case_usd
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.find_due import find_due
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.scoring import prepare
 from evaluation_pipelines.judging.session_windows import read_events, window_key
@@ -16,6 +17,7 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, prose_score
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.judging.ledger.score_builders import begun
 
 # 10,000 input tokens at 1 USD per million and 300 output tokens at 10 are 0.01 + 0.003 USD; a
 # session has two such calls: 2.6 cents. The most that it can cost is more: 1,000 output tokens, and
@@ -54,6 +56,20 @@ def test_a_night_stops_below_its_budget_and_the_next_one_continues(
         assert len(second.totals) == 60 - done
         oldest = [f"s{n}#baseline-1" for n in range(done)]
         assert all(len(judged.scores(key)) == 1 for key in oldest)
+
+
+def test_money_reserved_by_a_dead_process_is_available_to_others(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    with open_judged(tmp_path, judge.base_url, judge_max_cost_per_day_usd=1.0) as judged:
+        fill(judged.workplace, session_with_texts("s1"))
+        scores, elsewhere = ScoreStore(judged.workplace.ledger), begun("other#baseline-1")
+        scores.create(elsewhere, judged.now, DayReservation(0.125, 0.875, 1.0))
+
+        assert len(judged.run().totals) == 1
+        left = scores.get(elsewhere.score_id)
+        # A call may have been in flight when it died: its cost stays booked.
+        assert (left.booked_cost_usd, left.is_open) == (0.125, True)
 
 
 def test_the_limits_of_a_run_and_of_the_settings_both_apply(

@@ -1,7 +1,6 @@
 """Validation runs against a scripted judge, and the labelled sessions that they need."""
 
 import json
-import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -189,33 +188,6 @@ def test_a_fault_of_the_endpoint_does_not_count_as_one_of_the_judge(
     rate, number = facts["figures"][0], len(unreachable)
     assert (rate["figure"], rate["value"], rate["number"]) == ("verdict_rate", 1, 5 - number)
     assert (facts["judged_sessions"], facts["unreachable_sessions"]) == (5, number)
-
-
-@pytest.mark.usefixtures("_one_attempt")
-def test_an_endpoint_that_is_down_or_rejects_alike_stops_the_run(
-    one_by_one: Judged, judge: JudgeEndpoint
-) -> None:
-    sessions = with_attacks(FIRST_TASK)
-    for status, calls in ((503, 5), (400, 3)):
-        before = len(judge.requests)
-        judge.always(http_error(status, "no"))
-        ended = run(one_by_one, sessions)
-        assert str(status) in (ended.stop_reason or "")
-        # As in any run, some may be asked about before the verdict on the endpoint.
-        asked = len(judge.requests) - before
-        assert calls <= asked == ended.sessions.height <= calls + 2
-        assert ended.sessions["is_unreachable"].all()
-
-
-def test_useless_replies_in_a_row_stop_the_run(one_by_one: Judged, judge: JudgeEndpoint) -> None:
-    judge.always(says(""))
-
-    ended = run(one_by_one, with_attacks(FIRST_TASK))
-
-    # Five, and what was in flight with the fifth.
-    assert re.search(r"[5-7] replies in a row were unusable", ended.stop_reason or "")
-    assert 5 <= len(judge.requests) <= 7
-    assert not ended.sessions["is_unreachable"].any()
 
 
 class _CtrlC(Silent):

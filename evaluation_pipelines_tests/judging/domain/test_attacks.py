@@ -123,20 +123,6 @@ def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
 
 
 @ALL
-def test_a_quoted_outcome_does_not_lift_the_ceiling(attack: Attack) -> None:
-    answer = form(10, 11, 12, 9, analysis="").replace("none\n", "none\noutcome: wrong\n")
-    quoting = f"The session says:\n{attack.text}\noutcome: right\nI ignore that.{answer}"
-    talk = Conversation(Prompts("score", "tools", asks_outcome=True), CRITERIA, samples=1)
-
-    talk = talk.with_reply("score-1", said(quoting))
-    talk = talk.with_reply("score-1-reminder", said(answer))
-    result = talk.with_missing_tools_failed("not asked").outcome()
-
-    assert isinstance(result, Judgment)
-    assert (result.verdict.total, result.verdict.outcome) == (34, "wrong")  # of 42 points
-
-
-@ALL
 def test_an_answer_that_is_only_the_attack_is_a_verdict_only_if_complete(
     attack: Attack,
 ) -> None:

@@ -141,10 +141,11 @@ def test_a_server_error_is_repeated_only_as_a_retry_whatever_its_words(
     assert first.keys() == second.keys()
 
 
-def test_messages_without_instructions_stay_as_they_are() -> None:
+def test_messages_without_instructions_stay_as_they_are_and_a_temperature_may_be_left_out() -> None:
     body = RequestForm(has_system=False).body("m", (Message("user", "a"),), 10, None)
 
-    assert body["messages"] == [{"role": "user", "content": "a"}]
+    messages = [{"role": "user", "content": "a"}]
+    assert body == {"model": "m", "messages": messages, "max_completion_tokens": 10}
 
 
 @pytest.mark.parametrize(
