@@ -105,7 +105,7 @@ documents: $(VENV)/dev.stamp ## Refresh outputs, generated pages and pictures of
 	$(BIN)/python -m evaluation_pipelines_tests.wording --lower
 	$(BIN)/python -m evaluation_pipelines_tests.docs.settings
 	$(BIN)/python -m evaluation_pipelines_tests.docs.commands
-	$(BIN)/python -m evaluation_pipelines_tests.docs.libraries
+	$(BIN)/python -m evaluation_pipelines_tests.docs.agents
 	$(BIN)/python -m evaluation_pipelines_tests.docs.api
 	$(BIN)/python -m evaluation_pipelines_tests.docs.refresh
 	$(BIN)/python -m evaluation_pipelines_tests.docs.pictures

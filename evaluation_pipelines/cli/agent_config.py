@@ -1,6 +1,7 @@
 """Command ``agent-config``: what an administrator rolls out to users of an agent program."""
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -12,14 +13,10 @@ import typer
 from evaluation_pipelines.cli.conventions import OTLP_PORT, refuse_unused
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
-    slash_command,
-    transcript_hook,
-)
-from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS, SETTINGS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 
-Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
+Program = StrEnum("Program", {name: name for name in SETTINGS})  # type: ignore[misc]
 
 _URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
 _KEY = re.compile(r"[\w.~+/=-]+", re.ASCII)
@@ -28,9 +25,13 @@ _RECEIVER = f"http://127.0.0.1:{OTLP_PORT}"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
+def _titles(part: str) -> str:
+    return ", ".join(agent.title for agent in PROGRAMS if getattr(agent, part) is not None)
+
+
 def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
     program: Annotated[
-        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(PROGRAMS)}.")
+        Program, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(SETTINGS)}.")
     ],
     endpoint: Annotated[
         str | None,
@@ -44,7 +45,10 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     texts: Annotated[
         bool,
-        typer.Option("--texts", help="Also send prompts and, of Claude Code, tool parameters."),
+        typer.Option(
+            "--texts",
+            help=f"Also send prompts and, of {_titles('parameters_switch')}, tool parameters.",
+        ),
     ] = False,
     attribute: Annotated[
         list[str] | None,
@@ -55,13 +59,16 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     command: Annotated[
         bool,
-        typer.Option("--command", help="Print the slash command /performance of Claude Code."),
+        typer.Option(
+            "--command", help=f"Print the slash command /performance of {_titles('slash_command')}."
+        ),
     ] = False,
     transcripts: Annotated[
         bool,
         typer.Option(
             "--transcripts",
-            help="Print the hook of Claude Code that sends transcripts in place of telemetry.",
+            help=f"Print the hook of {_titles('transcript_hook')} that sends transcripts in place "
+            "of telemetry.",
         ),
     ] = False,
     output: Annotated[
@@ -85,7 +92,7 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
-        files = [_hook(program, receiver)] if transcripts else PROGRAMS[str(program)](receiver)
+        files = [_hook(program, receiver)] if transcripts else SETTINGS[str(program)](receiver)
     for file in files:
         print_error(f"{file.name}: {file.where}")
     if output is None:
@@ -95,16 +102,23 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 def _slash_command(program: Program) -> SettingsFile:
-    if program != "claude-code":
-        raise typer.BadParameter(f"--command is for claude-code: {program} has no such file")
+    known = {agent.name: agent.slash_command for agent in PROGRAMS if agent.slash_command}
+    if program not in known:
+        raise _only_for("--command", known, program)
     landing = load_settings().landing_dir
-    return slash_command(quote(str(landing.absolute())) if isinstance(landing, Path) else None)
+    return known[program](quote(str(landing.absolute())) if isinstance(landing, Path) else None)
 
 
 def _hook(program: Program, receiver: Receiver) -> SettingsFile:
-    if program != "claude-code":
-        raise typer.BadParameter(f"--transcripts is for claude-code: {program} has no such hook")
-    return transcript_hook(receiver)
+    known = {agent.name: agent.transcript_hook for agent in PROGRAMS if agent.transcript_hook}
+    if program not in known:
+        raise _only_for("--transcripts", known, program)
+    return known[program](receiver)
+
+
+def _only_for(option: str, known: Iterable[str | None], program: Program) -> typer.BadParameter:
+    agents = ", ".join(filter(None, known))
+    return typer.BadParameter(f"{option} is for {agents}: {program} has no such file")
 
 
 def _print(files: list[SettingsFile]) -> None:

@@ -42,7 +42,7 @@ from evaluation_pipelines.sessions.score import (
 )
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
-from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
 from evaluation_pipelines.telemetry.local_transcripts import local_session
 
 _MAX_DEFECTS = 5
@@ -135,7 +135,7 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
     if found is None:
         print_error(
             "error: no transcript of a session found on this machine. Supported agents: "
-            f"{', '.join(program.source_cli for program in PROGRAMS)}. "
+            f"{', '.join(program.source_cli for program in TRANSCRIPT_READERS)}. "
             "Run one of them, then try again."
         )
         raise typer.Exit(1)

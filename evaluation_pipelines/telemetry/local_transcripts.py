@@ -21,13 +21,12 @@ from typing import Any, BinaryIO, NamedTuple
 from evaluation_pipelines.settings.data import TelemetrySettings
 from evaluation_pipelines.storage.landing import SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
-from evaluation_pipelines.telemetry.domain.transcripts import (
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     OF_FIRST_LINE,
-    PROGRAMS,
     LineKind,
     Transcript,
     TranscriptHead,
-    TranscriptProgram,
 )
 from evaluation_pipelines.telemetry.opencode_store import (
     StoredSession,
@@ -48,13 +47,13 @@ class TranscriptFile:
     """A transcript as it was found.
 
     Attributes:
-        program: Who writes it.
+        program: Reader of the program that writes it.
         path: Its full path.
         group: The folder with all files of its session.
         device, inode, size_bytes, modified_at_ns: From the system.
     """
 
-    program: TranscriptProgram
+    program: type[Transcript]
     path: Path
     group: Path
     device: int
@@ -80,7 +79,7 @@ class TranscriptFile:
         """Return session, id and time in its first lines, as far as it can be read."""
         with suppress(OSError), self.open() as handle:
             lines = read_lines(BytesIO(handle.read(_HEAD_BYTES)), 0, _HEAD_BYTES)
-            head = self.program.reader.head(line.text for line in lines)
+            head = self.program.head(line.text for line in lines)
             return head._replace(session_id=self.session_id or head.session_id)
         return TranscriptHead(self.session_id)
 
@@ -125,7 +124,7 @@ def find_transcripts() -> tuple[list[TranscriptFile], list[SkippedFile]]:
     """Return the transcripts of this machine, by path, and skipped files with the reason."""
     found: list[TranscriptFile] = []
     skipped: list[SkippedFile] = []
-    for program in PROGRAMS:
+    for program in TRANSCRIPT_READERS:
         root = Path(os.environ.get(program.variable) or Path.home() / program.home)
         for path in _matching(root, program.patterns):
             try:
@@ -151,7 +150,7 @@ def _matching(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
                     yield path
 
 
-def _look(program: TranscriptProgram, path: Path, root: Path) -> TranscriptFile:
+def _look(program: type[Transcript], path: Path, root: Path) -> TranscriptFile:
     """Return a file of this user.
 
     Raises:
@@ -245,7 +244,7 @@ def read_transcript(
     limit, end, keeps_texts = settings.max_line_bytes, position, settings.transcript_texts
     with file.open() as handle:
         start = _start(file, handle, settings) if position else {}
-        reader = file.program.reader(
+        reader = file.program(
             keeps_texts, file.session_id, known_ids, repository_of, {**start, **context}
         )
         for line in _lines(file, handle, position, limit):
@@ -261,7 +260,7 @@ def read_transcript(
 
 def _start(file: TranscriptFile, handle: BinaryIO, settings: TelemetrySettings) -> dict[str, Any]:
     """Return who works where, by the first line of a file."""
-    reader = file.program.reader(settings.transcript_texts, repository_of=repository_of)
+    reader = file.program(settings.transcript_texts, repository_of=repository_of)
     for line in islice(read_lines(handle, 0, settings.max_line_bytes), 1):
         reader.read(line.text, 0)
     return {name: value for name, value in reader.context.items() if name in OF_FIRST_LINE}

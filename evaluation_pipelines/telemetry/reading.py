@@ -28,12 +28,11 @@ from evaluation_pipelines.storage.landing import (
 from evaluation_pipelines.storage.raw_lines import RawLine, cut_at_lines, size_of
 from evaluation_pipelines.storage.received_files import organization_of
 from evaluation_pipelines.telemetry.documents import Documents
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS, TRANSCRIPT_DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
-from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT_DIALECTS
 from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
 
 FILE_REPLACED = (

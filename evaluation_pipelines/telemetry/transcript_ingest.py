@@ -22,7 +22,7 @@ from evaluation_pipelines.storage.landing import Head, SkippedFile, read_head
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.domain.transcripts import LineKind, TranscriptHead
+from evaluation_pipelines.telemetry.domain.dialects.transcript import LineKind, TranscriptHead
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptRead, TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import (
     TranscriptFile,

@@ -3,9 +3,7 @@
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import TOOL_REPORTS
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.telemetry_generator.guests import GuestTruth, write_guests
 from evaluation_pipelines_tests.telemetry_generator.span_wordings import SPAN_WORDINGS
 from evaluation_pipelines_tests.workplace import Workplace
@@ -23,14 +21,6 @@ def write_programs(folder: Path) -> list[GuestTruth]:
     return write_guests(
         folder, seed=1, end=END, days=4, sessions_each=6, wordings=SPAN_WORDINGS, name="programs"
     )
-
-
-def test_samples_and_generator_together_cover_every_dialect(tmp_path: Path) -> None:
-    """Claude Code is what the team of the generator works with; Cline is a fixture."""
-    guests = {truth.source_cli for truth in write(tmp_path)}
-    assert guests | {"claude_code", "cline"} == {dialect.source_cli for dialect in DIALECTS}
-    shipped = {path.parent.name for path in SAMPLES.rglob("*.jsonl")}
-    assert shipped == {"claude_code", "codex", "gemini_cli", "qwen_code", "opencode"}
 
 
 def test_every_session_of_every_agent_is_found_as_it_was(workplace: Workplace) -> None:

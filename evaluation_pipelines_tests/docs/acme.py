@@ -15,6 +15,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.dialects.program import AgentProgram
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _EVENT_NAMES = {
@@ -71,4 +72,16 @@ ACME = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     sends_cost=False,
+)
+
+PROGRAM = AgentProgram(
+    title="Acme Agent",
+    versions="3.1",
+    logs=ACME,
+    set_by="`acme --telemetry URL`",
+    sends={
+        "yes": "tool_result.duration_ms tool_result.tool_use_id tool_result.exit_code",
+        "(if logged)": "tool_result.tool_parameters",
+        "priced": "api_request.cost_usd",
+    },
 )

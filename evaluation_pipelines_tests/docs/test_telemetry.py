@@ -5,8 +5,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,11 @@ import yaml
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import TOOL_CLASSES
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.program import AgentProgram
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.reading import event_reader
-from evaluation_pipelines_tests.docs.documents import FOLDER, blocks, named, table_rows
-from evaluation_pipelines_tests.docs.libraries import with_table
+from evaluation_pipelines_tests.docs.agents import SENDERS, SENT, sent_by, with_tables
+from evaluation_pipelines_tests.docs.documents import FOLDER, blocks, named
 
 TEXT = named("telemetry.md")
 HOOK = FOLDER / "hooks" / "masque.py"
@@ -29,63 +30,49 @@ def names_in(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def test_every_agent_that_is_understood_is_named() -> None:
-    rows = table_rows(TEXT, "## Other agents")
-
-    assert {row[1].strip("`") for row in rows} == {dialect.source_cli for dialect in DIALECTS}
-
-
-def events_of_all_samples() -> Iterator[Mapping[str, object]]:
-    """Rows of all genuine telemetry that the package ships."""
+@cache
+def sent_in_samples() -> dict[str, set[str]]:
+    """Return agent program -> ``<event>.<column>`` that its genuine telemetry has."""
     reader = event_reader(Settings(), datetime(2026, 12, 1, tzinfo=UTC))
     for path in sorted(SAMPLES.rglob("*.jsonl")):
         for line in path.read_bytes().split(b"\n"):
             reader.read(line, Origin(path.name, 0))
-    return reader.take(0).events.iter_rows(named=True)
+    found = defaultdict[str, set[str]](set)
+    for row in reader.take(0).events.iter_rows(named=True):
+        names = (name for name, value in row.items() if value is not None)
+        found[row["source_cli"]].update(f"{row['event_name']}.{name}" for name in names)
+    return found
 
 
-GIVEN = table_rows(TEXT, "### What each agent gives, and what it cannot")
-GIVERS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai", "cline")
-CAPTURED = GIVERS[:4]
-"""Of the others no events were captured."""
+EACH = pytest.mark.parametrize("program", SENDERS, ids=lambda program: program.title)
 
 
-@pytest.mark.parametrize("giver", GIVERS)
-def test_what_each_agent_gives_is_what_its_genuine_telemetry_holds(giver: str) -> None:
-    filled = {
-        (row["event_name"], name)
-        for row in events_of_all_samples()
-        if row["source_cli"] == giver
-        for name, value in row.items()
-        if value is not None
-    }
-    place = 2 + GIVERS.index(giver)
-    said = {tuple(names_in(row[1]).pop().split(".")): row[place] for row in GIVEN}
-    assert len(said) == len(GIVEN) > 20
+@EACH
+def test_a_program_sends_what_its_genuine_telemetry_holds(program: AgentProgram) -> None:
+    assert program.logs is not None
+    filled = sent_in_samples().get(program.logs.source_cli, set())
+    told = sent_by(program)
+    assert told.keys() == SENT.keys()
     wrong = {
-        what: cell
-        for what, cell in said.items()
-        if (what in filled) != (not cell.startswith(("no", "(")))
+        what: when
+        for what, when in told.items()
+        if (what in filled) != (not when.startswith(("no", "(")))
     }
     assert wrong == {}
-    if giver not in CAPTURED:
-        assert all(cell.startswith(("no", "(")) for cell in said.values())
 
 
-def test_nobody_is_said_not_to_give_what_its_dialect_reads() -> None:
+@EACH
+def test_nobody_is_said_not_to_send_what_its_dialect_reads(program: AgentProgram) -> None:
     """A column of several events may be read for one of them only."""
-    for place, giver in enumerate(GIVERS[4:], start=6):
-        columns = {
-            target
-            for dialect in DIALECTS
-            if dialect.source_cli == giver
-            for target, _ in dialect.columns.values()
-        }
-        cells: dict[str, set[str]] = {}
-        for row in GIVEN:
-            cells.setdefault(names_in(row[1]).pop().partition(".")[2], set()).add(row[place])
-        never = {column for column, found in cells.items() if found == {"no"}}
-        assert never & columns - {"content", "decision", "session_id"} == set(), giver
+    assert program.logs is not None
+    if program.logs.source_cli in sent_in_samples():
+        return  # those of a family share columns
+    columns = {column for column, _ in program.logs.columns.values()}
+    told: dict[str, set[str]] = {}
+    for what, when in sent_by(program).items():
+        told.setdefault(what.partition(".")[2], set()).add(when)
+    never = {column for column, found in told.items() if found == {"no"}}
+    assert never & columns - {"content", "decision", "session_id"} == set()
 
 
 def test_the_classes_of_tools_are_those_of_the_code() -> None:
@@ -152,7 +139,7 @@ def test_settings_in_examples_can_be_read() -> None:
     assert "hooks" in json.loads((FOLDER / "hooks" / "settings.json").read_text("utf-8"))
 
 
-def test_the_table_of_libraries_is_that_of_the_data() -> None:
-    """Refresh it with: python -m evaluation_pipelines_tests.docs.libraries."""
+def test_the_tables_of_agents_are_those_of_the_registry() -> None:
+    """Refresh them with: python -m evaluation_pipelines_tests.docs.agents."""
     page = (FOLDER / "telemetry.md").read_text("utf-8")
-    assert with_table(page) == page
+    assert with_tables(page) == page

@@ -46,10 +46,11 @@ from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, J
 from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.validation import load_labelled, with_attacks
-from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
+from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS
 from evaluation_pipelines_tests.judging.local_model import LocalModel, open_local_model
 from evaluation_pipelines_tests.judging.second_reader import why_rejected
+from evaluation_pipelines_tests.telemetry.captures import CLIS
 
 MAX_TRANSCRIPT_TOKENS = 2_500
 _TIMEOUT_S = 3_000
@@ -62,7 +63,7 @@ def conversations() -> Iterator[tuple[str, Conversation]]:
     """Yield a conversation about each genuine session with text, agents in turn."""
     named = [
         [(f"{agent}-{n}", session) for n, session in enumerate(sessions_of(agent))]
-        for agent in AGENTS
+        for agent in CLIS
     ]
     for name, events in filter(None, chain.from_iterable(zip_longest(*named))):
         if events["content"].drop_nulls().str.len_chars().sum():

@@ -14,7 +14,7 @@ from evaluation_pipelines.judging.session_windows import (
 )
 from evaluation_pipelines.schemas import AGENT_EVENTS, EVENTS_WITH_TEXTS
 from evaluation_pipelines_tests.judged import fill, session_with_texts
-from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.captures import RECORDED, Capture
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
@@ -104,7 +104,7 @@ def test_events_that_name_no_organization_stay_in_their_window(workplace: Workpl
     assert of_window["event_id"].to_list() == events.sort("event_time")["event_id"].to_list()
 
 
-@pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code", "opencode"])
+@pytest.mark.parametrize("cli", RECORDED)
 def test_the_windows_of_captured_telemetry_have_all_its_events(
     workplace: Workplace, cli: str
 ) -> None:

@@ -32,6 +32,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     profile_file,
     work,
 )
+from evaluation_pipelines_tests.telemetry.captures import RECORDED
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 from evaluation_pipelines_tests.world.lake_files import contents
@@ -176,7 +177,6 @@ def test_a_date_is_judged_since_its_build_until_the_next_one(tmp_path: Path) -> 
         assert judged_since_build(stores) == set()
 
 
-AGENTS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
 DATA = Path(__file__).parents[1] / "data"
 KEY = "s1#baseline-1"
 
@@ -206,7 +206,7 @@ def test_efficiency_of_simple_tasks(
 
 def test_genuine_sessions_are_green_exactly_without_lost_calls(tmp_path: Path) -> None:
     with open_workplace(tmp_path) as workplace:
-        for agent in AGENTS:
+        for agent in RECORDED:
             path = DATA / agent / "logs.pbjson.jsonl"
             workplace.land(f"{agent}.jsonl", path.read_bytes())
         workplace.ingest()

@@ -12,11 +12,10 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName, find_report
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
-from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.captures import CLIS, Capture
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 from evaluation_pipelines_tests.world import NOON_NS, any_value, claude, line, request
 
-CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 Reports = dict[str, Mapping[str, Any]]
 
 

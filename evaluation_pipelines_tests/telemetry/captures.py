@@ -12,6 +12,15 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.workplace import Workplace
 
 _DATA = Path(__file__).parents[1] / "data"
+RECORDED = tuple(sorted(path.parent.name for path in _DATA.glob("*/truth.json")))
+"""Programs that were recorded against the model server."""
+
+CLIS = tuple(sorted(path.parent.name for path in _DATA.glob("*/expected.json")))
+"""Those of them with the results of a plain-Python reference."""
+
+REPORTED = _DATA / "reported"
+"""Small inputs of every program, most after public reports."""
+
 _COUNTS = ("prompts", "tools_ok", "tools_failed", "api_requests")
 
 Row = Mapping[str, Any]

@@ -1,13 +1,10 @@
 """Cline by a file that was made after its sources: a task of the SDK, and one of before."""
 
-from pathlib import Path
-
 import pytest
 
-from evaluation_pipelines_tests.telemetry.captures import Row, stored
+from evaluation_pipelines_tests.telemetry.captures import REPORTED, Row, stored
 from evaluation_pipelines_tests.workplace import Workplace
 
-LOGS = Path(__file__).parents[1] / "data" / "cline" / "logs.jsonl"
 SDK = {
     "source_cli": "cline",
     "service_version": "4.2.0",
@@ -54,7 +51,7 @@ OLD = {
 
 @pytest.fixture
 def rows(workplace: Workplace) -> dict[str, Row]:
-    workplace.land("cline.jsonl", LOGS.read_bytes())
+    workplace.land("cline.jsonl", (REPORTED / "cline.jsonl").read_bytes())
     counts = workplace.ingest().counts
     # Two records without a task; two parts of a turn, and the start of an MCP call, told again.
     assert (counts.unattributed, counts.repeated_records) == (2, 3)

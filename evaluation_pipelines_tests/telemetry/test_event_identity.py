@@ -17,18 +17,16 @@ from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.shapes import SHARED_COLUMNS
+from evaluation_pipelines_tests.telemetry.captures import CLIS, REPORTED
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import attributes
 
-DATA = Path(__file__).parents[1] / "data"
-REPORTED = DATA / "reported"
 GUESTS = Path(demo.__file__).parent / "recording" / "demo" / "guests.jsonl.xz"
 SENT = {
-    **{name: SAMPLES / name / "logs.jsonl" for name in ("claude_code", "codex")},
-    **{name: SAMPLES / name / "logs.jsonl" for name in ("gemini_cli", "qwen_code")},
+    **{name: SAMPLES / name / "logs.jsonl" for name in CLIS},
     "opencode": REPORTED / "opencode-subagent-session.jsonl",
-    "cline": DATA / "cline" / "logs.jsonl",
+    "cline": REPORTED / "cline.jsonl",
     "genai": REPORTED / "genai-bedrock-price.jsonl",
     "copilot_chat": REPORTED / "copilot-no-cache-counts.jsonl",
     "guests": GUESTS,

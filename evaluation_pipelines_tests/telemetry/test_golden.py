@@ -17,6 +17,7 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.telemetry.captures import (
+    CLIS,
     FORMS,
     Capture,
     Row,
@@ -27,7 +28,6 @@ from evaluation_pipelines_tests.telemetry.captures import (
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
-CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 EACH = pytest.mark.parametrize("cli", CLIS)
 ENCODINGS = ("as sent", "by a collector")
 Rows = dict[str, dict[str, Row]]

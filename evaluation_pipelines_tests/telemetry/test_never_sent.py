@@ -1,36 +1,36 @@
 """What an agent program cannot say is unknown in its sessions, and not 0."""
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines.telemetry.domain.dialects.copilot import COPILOT_CHAT
+from evaluation_pipelines.telemetry.domain.dialects.copilot.telemetry import COPILOT_CHAT
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.telemetry.captures import Row, stored
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS, SOURCE_CLIS
+from evaluation_pipelines_tests.telemetry.captures import CLIS, REPORTED, Row, stored
 from evaluation_pipelines_tests.telemetry_generator.guests import write_guests
 from evaluation_pipelines_tests.workplace import open_workplace
 
 WINDOW = "b25-window-1786099092614"
 """A session of Copilot Chat: a window of VS Code."""
 
-REPORTED = Path(__file__).parents[1] / "data" / "reported"
-CLINE = REPORTED.parent / "cline" / "logs.jsonl"
-
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     with open_workplace(tmp_path_factory.mktemp("never_sent")) as workplace:
-        for program in ("claude_code", "codex", "gemini_cli", "qwen_code"):
+        for program in CLIS:
             workplace.land(f"{program}.jsonl", (SAMPLES / program / "logs.jsonl").read_bytes())
-        for path in (*REPORTED.glob("*.jsonl"), CLINE):
+        for path in REPORTED.glob("*.jsonl"):
             workplace.land(f"{path.parent.name}-{path.name}", path.read_bytes())
         write_guests(workplace.landing.root, seed=1, end=date(2026, 11, 21), days=4)
         workplace.ingest()
         workplace.build()
         return stored(workplace)
+
+
+def test_every_program_has_an_example(rows: dict[str, Row]) -> None:
+    assert {row["source_cli"] for row in rows.values()} == set(SOURCE_CLIS)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name_prefix)

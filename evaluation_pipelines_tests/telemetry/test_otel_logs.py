@@ -19,7 +19,7 @@ from evaluation_pipelines.telemetry.otel_logs import (
     late_rows,
     read_otel_logs,
 )
-from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.captures import RECORDED, Capture
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, seeded
 from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create, export
 from evaluation_pipelines_tests.telemetry.pipeline_steps import read_rows_and_ingest
@@ -27,7 +27,6 @@ from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_work
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
-CLIS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
 NOT_COMPARED = ("source_file_id", "source_offset", "observed_time", "attributes")
 """Columns that name the source, the time that the exporter does not write, and texts below."""
 
@@ -86,13 +85,13 @@ def minute(number: float, prompt: str) -> bytes:
 def test_captures_are_the_same_events_as_from_files(
     tmp_path: Path, clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
-    contents = [Capture(cli).file("by a collector").read_bytes() for cli in CLIS]
+    contents = [Capture(cli).file("by a collector").read_bytes() for cli in RECORDED]
     rows = sum(export(clickhouse, content.splitlines()) for content in contents)
     assert read(workplace).rows == rows == 1448
     counts = workplace.ingest().counts
     assert read(workplace).rows == 0
     with open_workplace(tmp_path / "files") as from_files:
-        for cli, content in zip(CLIS, contents, strict=True):
+        for cli, content in zip(RECORDED, contents, strict=True):
             from_files.land(f"{cli}.jsonl", content)
         expected = from_files.ingest().counts
         events, wanted = (

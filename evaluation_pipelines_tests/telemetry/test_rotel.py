@@ -16,10 +16,10 @@ import pytest
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.telemetry.otel_logs import BEGINNING, OtelLogTable, read_otel_logs
-from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.captures import RECORDED, Capture
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create
 from evaluation_pipelines_tests.telemetry.test_messages import in_protobuf
-from evaluation_pipelines_tests.telemetry.test_otel_logs import CLIS, NOT_COMPARED, texts
+from evaluation_pipelines_tests.telemetry.test_otel_logs import NOT_COMPARED, texts
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 pytestmark = pytest.mark.skipif(find_spec("rotel") is None, reason="rotel is not installed")
@@ -98,7 +98,7 @@ def filled(document: str | None) -> dict[str, str]:
 def test_what_a_collector_writes_is_what_agents_sent(
     tmp_path: Path, clickhouse_over_http_database: str
 ) -> None:
-    contents = [Capture(cli).file("as sent").read_bytes() for cli in CLIS]
+    contents = [Capture(cli).file("as sent").read_bytes() for cli in RECORDED]
     with (
         open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse,
         collector(clickhouse_over_http_database, tmp_path) as url,
@@ -117,7 +117,7 @@ def test_what_a_collector_writes_is_what_agents_sent(
         assert report is not None
         # Records of Codex have no time here: twelve are like others in all that is stored.
         assert (report.rows, report.known_rows) == (ROWS - 12, 12)
-        for cli, content in zip(CLIS, contents, strict=True):
+        for cli, content in zip(RECORDED, contents, strict=True):
             files.land(f"{cli}.jsonl", content)
         rows.ingest()
         files.ingest()

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import polars as pl
 
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS, LIBRARIES
+from evaluation_pipelines.telemetry.domain.dialects.registry import LIBRARIES, PROGRAMS
 from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.subagents import TRACE
 
@@ -34,9 +34,9 @@ _TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true, for lines read after that"
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS, _PARAMETERS = (
     {
-        dialect.source_cli: switch
-        for dialect in DIALECTS
-        if (switch := getattr(dialect, name)) is not None
+        program.logs.source_cli: switch
+        for program in PROGRAMS
+        if program.logs is not None and (switch := getattr(program, name)) is not None
     }
     for name in ("prompts_switch", "parameters_switch")
 )

@@ -10,7 +10,7 @@ import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS
 from evaluation_pipelines.formatting import age, percent, pluralize, usd
-from evaluation_pipelines.telemetry.domain.transcripts import LineKind
+from evaluation_pipelines.telemetry.domain.dialects.transcript import LineKind
 
 _GIB = 2**30
 _BUILT_WITHIN = timedelta(minutes=30)

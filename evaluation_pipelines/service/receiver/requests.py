@@ -19,10 +19,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.storage.raw_lines import read_lines
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Line, decode_line
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
-from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
 
 _LENGTH = struct.Struct(">I")
 _DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*\n")
@@ -123,7 +123,7 @@ def check_transcript(body: bytes, max_line_bytes: int, *, keeps_texts: bool) -> 
     """
     if _DOCUMENT.match(body):
         body = body.replace(b"\n", b" ") + b"\n"
-    readers = [program.reader(keeps_texts) for program in PROGRAMS]
+    readers = [reader(keeps_texts) for reader in TRANSCRIPT_READERS]
     for reader in readers:
         for line in read_lines(cast(BinaryIO, BytesIO(body)), 0, max_line_bytes):
             reader.read(line.text, line.offset, line.length_bytes)

@@ -10,7 +10,7 @@ from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, read
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPT_LINES, TRANSCRIPTS
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.telemetry.domain.transcripts import LineKind
+from evaluation_pipelines.telemetry.domain.dialects.transcript import LineKind
 
 _TRANSCRIPT, _LINE = TRANSCRIPTS.c, TRANSCRIPT_LINES.c
 

@@ -11,7 +11,6 @@ from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.reading import event_reader
 
 DATA = Path(__file__).parents[2] / "data"
-AGENTS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 
 
 @cache

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
-from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
+from evaluation_pipelines_tests.judging.domain.genuine import texts_of
 from evaluation_pipelines_tests.judging.domain.secrets_corpus import DATA, GROUPS, Planted, planted
+from evaluation_pipelines_tests.telemetry.captures import CLIS
 
 SEED = 2026
 EACH = 10
@@ -62,7 +63,7 @@ def harmless_text() -> str:
         ROOT / "pyproject.toml",
     ]
     texts = [path.read_text(encoding="utf-8") for path in sources]
-    return "\n".join([*texts, *map(texts_of, AGENTS)])
+    return "\n".join([*texts, *map(texts_of, CLIS)])
 
 
 def lines_of_code_and_logs() -> list[str]:

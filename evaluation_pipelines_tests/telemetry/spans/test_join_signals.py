@@ -7,8 +7,8 @@ from functools import cache
 import polars as pl
 import pytest
 
+from evaluation_pipelines.telemetry.domain.dialects.transcript import TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT, SPAN_COLUMNS, join_signals
-from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT
 from evaluation_pipelines_tests.telemetry.spans.captured import (
     FOLDER,
     assembled,

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.telemetry.domain.transcripts import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
@@ -88,7 +88,7 @@ FORKS = {
     "opencode/1.2.27": ("ses_dd8b9ff7fffeWXYiAgpI82mGwJ", 13),
     "opencode/1.18.33": ("ses_dd8b95e85ffeUuWzSyTt3XWNYt", 13),
 }
-HOMES = {transcript_program.source_cli: transcript_program.home for transcript_program in PROGRAMS}
+HOMES = {reader.source_cli: reader.home for reader in TRANSCRIPT_READERS}
 
 
 def put(capture: str) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry import local_transcripts, opencode_store
-from evaluation_pipelines.telemetry.domain.transcripts.opencode import OpenCodeTranscript
+from evaluation_pipelines.telemetry.domain.dialects.opencode.transcript import OpenCodeTranscript
 from evaluation_pipelines.telemetry.local_transcripts import local_session
 from evaluation_pipelines.telemetry.transcript_ingest import TranscriptReport
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (

@@ -15,8 +15,8 @@ from evaluation_pipelines.attention.gather import gather
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry import local_transcripts, transcript_ingest
-from evaluation_pipelines.telemetry.domain.transcripts.codex import CodexTranscript
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import without_folders
+from evaluation_pipelines.telemetry.domain.dialects.codex.transcript import CodexTranscript
+from evaluation_pipelines.telemetry.domain.dialects.transcript import without_folders
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, read_transcript
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (

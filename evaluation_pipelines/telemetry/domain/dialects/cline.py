@@ -24,6 +24,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
+from evaluation_pipelines.telemetry.domain.dialects.program import AgentProgram
 from evaluation_pipelines.telemetry.domain.dialects.setup import (
     Receiver,
     SettingsFile,
@@ -183,6 +184,20 @@ CLINE = Dialect(
         {"prompts", "tools_denied", "missing_events", "reasoning_tokens", "api_ms", "mean_api_ms"}
         | {"median_tool_ms", "p95_tool_ms"}
     ),
-    program="cline",
+)
+PROGRAM = AgentProgram(
+    title="Cline",
+    versions="3 and 4 in VS Code, JetBrains, terminal",
+    name="cline",
+    logs=CLINE,
     settings=_settings,
+    set_by="`CLINE_OTEL_*`",
+    notes="written from its source, not tested with real telemetry. Sends no text, parameters, "
+    "call ids or `OTEL_RESOURCE_ATTRIBUTES`. Versions before its SDK send neither prompts nor "
+    "outcomes, later ones neither refusals nor requests of sub-agents",
+    sends={
+        "(some versions)": "tool_decision.decision",
+        "(yes)": "api_request.cost_usd api_error.error api_request.subagent user_prompt.account_id "
+        "user_prompt.user_email",
+    },
 )

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import Convert
-from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord
 
 Row = dict[str, Any]
@@ -56,10 +55,6 @@ class Dialect:
             own id; None for those in ``columns``. Never change them: otherwise a record that is
             resent would become a second event, unlike the stored one. Attributes that a
             pipeline adds are not included.
-        program: Its name for ``agent-config``; None if its settings are not known.
-        settings: Returns the settings files that make it send telemetry to a receiver.
-        prompts_switch: Setting that makes it send prompt text; None if there is no such setting.
-        parameters_switch: The same for tool call parameters.
         sends_exit_codes: True if shell commands that exit with an error are reported as failed.
         follows_traces: True if records name no session but the resource: spans of their trace may.
         has_warm_ups: True if it sends requests only to warm up a model's cache.
@@ -80,10 +75,6 @@ class Dialect:
     has_body_objects: bool = False
     told_by: tuple[str, Callable[[LogRecord], list[LogRecord]]] | None = None
     identified_by: frozenset[str] | None = None
-    program: str | None = None
-    settings: Callable[[Receiver], list[SettingsFile]] | None = None
-    prompts_switch: str | None = None
-    parameters_switch: str | None = None
     sends_exit_codes: bool = True
     follows_traces: bool = False
     has_warm_ups: bool = False

@@ -23,6 +23,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     leave_out_cached,
     names,
 )
+from evaluation_pipelines.telemetry.domain.dialects.program import AgentProgram
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     AGENT,
     CALL,
@@ -252,8 +253,6 @@ GENAI = Dialect(
     has_body_objects=True,
     told_by=(MESSAGES, tool_results),
     identified_by=_IDENTIFIED_BY,
-    prompts_switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
-    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
 )
 
 
@@ -312,3 +311,19 @@ CONVENTIONS = SpanSource(
 )
 OTHERS = replace(CONVENTIONS, marks=("gen_ai.", *_KINDS), session=("langfuse.session.id",))
 """Spans of any other library."""
+PROGRAM = AgentProgram(
+    title="GenAI",
+    logs=GENAI,
+    prompts_switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
+    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
+    set_by="their own",
+    notes="other programs with logs of the GenAI conventions. Not tested with real telemetry",
+    sends={
+        "(if logged)": "user_prompt.content assistant_response.content api_request.content "
+        "tool_result.tool_parameters tool_result.content",
+        "(yes)": "tool_result.error_type tool_result.duration_ms tool_result.tool_use_id "
+        "api_request.reasoning_tokens api_request.duration_ms api_request.request_id "
+        "api_error.error user_prompt.account_id",
+        "(priced)": "api_request.cost_usd",
+    },
+)

@@ -1,44 +1,54 @@
-"""All dialects and sources of spans, in the order in which they are tried."""
+"""All agent programs and span sources, in the order in which they are tried."""
 
-from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
-    CLAUDE_CODE,
-    CLAUDE_CODE_SPANS,
+from evaluation_pipelines.telemetry.domain.dialects import (
+    claude_code,
+    cline,
+    codex,
+    copilot,
+    gemini,
+    genai,
+    opencode,
 )
-from evaluation_pipelines.telemetry.domain.dialects.cline import CLINE
-from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX, CODEX_SPANS
-from evaluation_pipelines.telemetry.domain.dialects.copilot import COPILOT_CHAT, COPILOT_CLI
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.frameworks import FRAMEWORKS, LANGSMITH
-from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI, GEMINI_CLI_SPANS
-from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, OTHERS
 from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
-from evaluation_pipelines.telemetry.domain.dialects.opencode import OPENCODE
 from evaluation_pipelines.telemetry.domain.dialects.openinference import OPENINFERENCE
-from evaluation_pipelines.telemetry.domain.dialects.qwen_code import QWEN_CODE
+from evaluation_pipelines.telemetry.domain.dialects.program import AgentProgram
 from evaluation_pipelines.telemetry.domain.dialects.span_source import SpanSource
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
+    Transcript,
+    transcript_dialect,
+)
 from evaluation_pipelines.telemetry.domain.dialects.vercel_ai import VERCEL_AI
 
-DIALECTS: tuple[Dialect, ...] = (
-    CLAUDE_CODE,
-    CODEX,
-    GEMINI_CLI,
-    QWEN_CODE,
-    OPENCODE,
-    CLINE,
+PROGRAMS: tuple[AgentProgram, ...] = (
+    claude_code.PROGRAM,
+    codex.PROGRAM,
+    gemini.GEMINI,
+    gemini.QWEN,
+    opencode.PROGRAM,
+    cline.PROGRAM,
     # Any of those may also send events of the GenAI conventions.
-    COPILOT_CHAT,
-    GENAI,
+    copilot.CHAT,
+    copilot.CLI,
+    genai.PROGRAM,
 )
+DIALECTS: tuple[Dialect, ...] = tuple(
+    program.logs for program in PROGRAMS if program.logs is not None
+)
+
+_SPANS_OF_PROGRAMS = tuple(program.spans for program in PROGRAMS if program.spans is not None)
+_SPANS_OF_LIBRARIES = (OPENINFERENCE, LANGSMITH, VERCEL_AI, *FRAMEWORKS)
 SPAN_SOURCES: tuple[SpanSource, ...] = (
-    CLAUDE_CODE_SPANS,
-    CODEX_SPANS,
-    OPENINFERENCE,
-    LANGSMITH,
-    VERCEL_AI,
-    *FRAMEWORKS,
-    COPILOT_CLI,
-    GEMINI_CLI_SPANS,
-    OTHERS,
+    *_SPANS_OF_PROGRAMS,
+    *_SPANS_OF_LIBRARIES,
+    genai.OTHERS,
+)
+TRANSCRIPT_READERS: tuple[type[Transcript], ...] = tuple(
+    program.transcripts for program in PROGRAMS if program.transcripts is not None
+)
+TRANSCRIPT_DIALECTS: tuple[Dialect, ...] = tuple(
+    transcript_dialect(reader.source_cli) for reader in TRANSCRIPT_READERS
 )
 
 SOURCE_CLIS = tuple(dict.fromkeys(dialect.source_cli for dialect in DIALECTS))
@@ -49,19 +59,23 @@ LIBRARIES: dict[str, Library] = {
 }
 """Name for ``agent-config`` -> library that sends spans."""
 
-PROGRAMS = {
-    dialect.program: dialect.settings
-    for dialect in DIALECTS
-    if dialect.program is not None and dialect.settings is not None
+SETTINGS = {
+    program.name: program.settings
+    for program in PROGRAMS
+    if program.name is not None and program.settings is not None
 } | {name: library.settings for name, library in LIBRARIES.items()}
-"""Name of an agent for ``agent-config`` -> what makes its files of settings."""
+"""Name of an agent for ``agent-config`` -> what makes its settings files."""
 
-SESSION_KEYS = tuple(
-    dict.fromkeys(
-        key
-        for source in sorted(SPAN_SOURCES, key=lambda source: source is VERCEL_AI)
-        for key in source.session
+SESSION_KEYS = (
+    tuple(
+        dict.fromkeys(
+            key
+            for source in (*_SPANS_OF_LIBRARIES, *_SPANS_OF_PROGRAMS, genai.OTHERS)
+            if source is not VERCEL_AI
+            for key in source.session
+        )
     )
+    + VERCEL_AI.session
 )
 """Attributes of spans with the id of a session, the most reliable first.
 

@@ -12,8 +12,8 @@ import polars as pl
 
 from evaluation_pipelines.schemas import TEXT_KEY
 from evaluation_pipelines.telemetry.domain.dialects.span_source import ASKED
+from evaluation_pipelines.telemetry.domain.dialects.transcript import TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.spans.assemble import Assembled
-from evaluation_pipelines.telemetry.domain.transcripts import TRANSCRIPT
 
 _SESSION = ("organization_id", "session_id")
 _TOLERANCE_US = 100_000

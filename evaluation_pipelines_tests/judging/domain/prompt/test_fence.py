@@ -20,9 +20,10 @@ from evaluation_pipelines.judging.domain.prompt.sanitizer import (
     plain_line,
     plain_text,
 )
-from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
+from evaluation_pipelines_tests.judging.domain.genuine import texts_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
 from evaluation_pipelines_tests.judging.domain.redaction_figures import code_files
+from evaluation_pipelines_tests.telemetry.captures import CLIS
 
 OPENING = f"<<<material {BOUNDARY}>>>"
 CLOSING = f"<<<end of material {BOUNDARY}>>>"
@@ -212,7 +213,7 @@ def test_a_very_long_text_is_cut_between_words() -> None:
     assert sanitizer.has_cut
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", CLIS)
 def test_recorded_sessions_have_no_sign(agent: str) -> None:
     assert not is_injection_suspected(texts_of(agent))
 

@@ -23,7 +23,8 @@ from evaluation_pipelines.judging.domain.prompt.transcript import (
     total_tokens,
     truncate,
 )
-from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
+from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
+from evaluation_pipelines_tests.telemetry.captures import CLIS
 from evaluation_pipelines_tests.world.rows import (
     Row,
     api_request,
@@ -227,7 +228,7 @@ def test_a_result_cannot_look_like_a_step() -> None:
     assert "\n[0:09]" not in result.text
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", CLIS)
 def test_every_recorded_session_has_a_transcript(agent: str) -> None:
     for events in sessions_of(agent):
         result = build_transcript(events, "full", 100_000, without_secrets)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.telemetry.domain.attributes import AnyValue, KeyValue, plain_attribute
-from evaluation_pipelines.telemetry.domain.dialects.copilot import COPILOT_CHAT
+from evaluation_pipelines.telemetry.domain.dialects.copilot.telemetry import COPILOT_CHAT
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, MESSAGES, tool_results
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS

@@ -5,14 +5,14 @@ import tomllib
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.registry import SETTINGS
 from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver
 
 URL = "https://eval.example.com"
 
 
 def files(program: str, receiver: Receiver) -> dict[str, str]:
-    return {file.name: file.text for file in PROGRAMS[program](receiver)}
+    return {file.name: file.text for file in SETTINGS[program](receiver)}
 
 
 def env(text: str) -> dict[str, str]:
@@ -89,6 +89,6 @@ def test_opencode_takes_a_plugin_and_copilot_variables() -> None:
     assert copilot["OTEL_RESOURCE_ATTRIBUTES"] == RESOURCE
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", SETTINGS)
 def test_every_file_says_where_it_belongs(program: str) -> None:
-    assert all(file.where and file.text.endswith("\n") for file in PROGRAMS[program](FULL))
+    assert all(file.where and file.text.endswith("\n") for file in SETTINGS[program](FULL))

@@ -22,14 +22,6 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     leave_out_cached,
     names,
 )
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    OF_EACH_USER,
-    Receiver,
-    SettingsFile,
-    env_file,
-    json_text,
-    standard_variables,
-)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 # A slash command has a separate record and is no prompt. `api_request` only marks the start of a
@@ -171,22 +163,3 @@ def ended_before_it_ran(row: Row, rest: dict[str, Any]) -> bool:
     """
     is_silent = all(row.get(name) is None for name in ("decision", "error", "error_type"))
     return row.get("success") is False and is_silent and "tool_type" in rest
-
-
-PROMPTS_SWITCH = '"logPrompts": true under telemetry of settings.json'
-
-
-def like_gemini(receiver: Receiver, system: str, home: str) -> list[SettingsFile]:
-    """Return the files of settings, of the system and of the home of a user."""
-    telemetry = {
-        "enabled": True,
-        "target": "local",
-        "otlpEndpoint": receiver.endpoint,
-        "otlpProtocol": "http",
-        "logPrompts": receiver.texts,
-    }
-    settings = SettingsFile(
-        "settings.json", json_text({"telemetry": telemetry}), f"{system}, or {home}/settings.json"
-    )
-    env = standard_variables(receiver)
-    return [settings, *([env_file(env, f"{home}/.env {OF_EACH_USER}")] if env else [])]

@@ -12,12 +12,6 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
 )
 from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, GENAI
 from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    Receiver,
-    SettingsFile,
-    env_file,
-    standard_variables,
-)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
 # `agent.turn` sums up calls that are logged one by one.
@@ -89,17 +83,6 @@ def _refine_call(row: Row) -> None:
     settle_outcome(row, None, None)
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    env = {
-        "COPILOT_OTEL_ENABLED": "true",
-        "COPILOT_OTEL_PROTOCOL": "http",
-        "COPILOT_OTEL_ENDPOINT": receiver.endpoint,
-        "COPILOT_OTEL_CAPTURE_CONTENT": str(receiver.texts).lower(),
-    }
-    where = "the environment in which VS Code starts"
-    return [env_file({**env, **standard_variables(receiver)}, where)]
-
-
 COPILOT_CHAT = replace(
     GENAI,
     name_prefix="copilot_chat.",
@@ -112,8 +95,6 @@ COPILOT_CHAT = replace(
     follows_traces=True,
     never_sends=GENAI.never_sends
     | {"cache_read_tokens", "cache_creation_tokens", "cost_usd", "api_ms", "mean_api_ms"},
-    program="copilot",
-    settings=_settings,
 )
 
 COPILOT_CLI = replace(

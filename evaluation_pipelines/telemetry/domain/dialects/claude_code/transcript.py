@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from evaluation_pipelines.telemetry.domain.dialects.claude_code import (
+from evaluation_pipelines.telemetry.domain.dialects.claude_code.telemetry import (
     EXIT_CODE,
     SHELLS,
     TOOL_CLASSES,
 )
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Place,
     Transcript,
@@ -149,8 +149,24 @@ class ClaudeCodeTranscript(Transcript):
     ``context`` has ``subagent``, ``is_warm_up`` and ``started``.
     """
 
-    program: ClassVar[str] = "claude_code"
+    source_cli: ClassVar[str] = "claude_code"
+    variable: ClassVar[str] = "CLAUDE_CONFIG_DIR"
+    home: ClassVar[str] = ".claude"
+    patterns: ClassVar[tuple[str, ...]] = ("projects/*.jsonl",)
+    top: ClassVar[int] = 2
+    versions: ClassVar[str] = "2.0 and later"
+    unknown: ClassVar[str] = (
+        "requests for titles and summaries, durations of most calls and of requests, reported cost"
+    )
     _reply: _Reply | None = None
+
+    @staticmethod
+    def session_of(path: str) -> str | None:
+        """Return the session in the path of a file, None for a sub-agent of 2.0."""
+        *folders, name = path.split("/")
+        if folders and folders[-1] == "subagents":
+            return folders[-2]
+        return None if name.startswith("agent-") else name.removesuffix(".jsonl")
 
     @classmethod
     def head(cls, lines: Iterable[bytes]) -> TranscriptHead:
@@ -367,11 +383,3 @@ def _first_words(content: msgspec.Raw) -> str:
     """Return the first characters of a result."""
     found = _text_of(_TEXT.decode(content)) if content else None
     return (found or "")[:_FIRST_CHARACTERS]
-
-
-def claude_code_session(path: str) -> str | None:
-    """Return the session in the path of a file, None for a sub-agent of 2.0."""
-    *folders, name = path.split("/")
-    if folders and folders[-1] == "subagents":
-        return folders[-2]
-    return None if name.startswith("agent-") else name.removesuffix(".jsonl")

@@ -14,10 +14,10 @@ from msgspec.structs import asdict
 
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI
-from evaluation_pipelines.telemetry.domain.dialects.gemini_family import EXIT_CODE
-from evaluation_pipelines.telemetry.domain.dialects.qwen_code import QWEN_CODE
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+from evaluation_pipelines.telemetry.domain.dialects.gemini.family import EXIT_CODE
+from evaluation_pipelines.telemetry.domain.dialects.gemini.gemini_cli import GEMINI_CLI
+from evaluation_pipelines.telemetry.domain.dialects.gemini.qwen_code import QWEN_CODE
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Call,
     Place,
@@ -128,7 +128,15 @@ _GEMINI_LINE = msgspec.json.Decoder(_GeminiLine)
 class GeminiTranscript(_OfFamily):
     """Reader of a chat of Gemini CLI. ``context["seen"]`` has the ids of the last messages."""
 
-    program: ClassVar[str] = "gemini_cli"
+    source_cli: ClassVar[str] = "gemini_cli"
+    variable: ClassVar[str] = "GEMINI_CLI_HOME"
+    home: ClassVar[str] = ".gemini"
+    patterns: ClassVar[tuple[str, ...]] = ("tmp/*/chats/*.jsonl", "tmp/*/chats/*.json")
+    top: ClassVar[int] = 3
+    versions: ClassVar[str] = "0.20 and later"
+    unknown: ClassVar[str] = (
+        "durations of requests, who allowed a call, repository, branch, version"
+    )
 
     def _read(self, line: bytes, offset: int) -> str:
         entry: _GeminiLine = decode(_GEMINI_LINE, line)
@@ -233,7 +241,13 @@ _REQUESTS = ("api_response", "api_error", "chat_compression")
 class QwenTranscript(_OfFamily):
     """Reader of a chat of Qwen Code. ``context["has_telemetry"]``: its requests are there."""
 
-    program: ClassVar[str] = "qwen_code"
+    source_cli: ClassVar[str] = "qwen_code"
+    variable: ClassVar[str] = "QWEN_HOME"
+    home: ClassVar[str] = ".qwen"
+    patterns: ClassVar[tuple[str, ...]] = ("projects/*/chats/*.jsonl",)
+    top: ClassVar[int] = 3
+    versions: ClassVar[str] = "0.12 and later"
+    unknown: ClassVar[str] = "durations of calls"
 
     def _read(self, line: bytes, offset: int) -> str:
         entry: _QwenLine = decode(_QWEN_LINE, line)

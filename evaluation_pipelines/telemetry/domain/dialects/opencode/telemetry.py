@@ -18,13 +18,6 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    Receiver,
-    SettingsFile,
-    env_file,
-    given,
-    json_text,
-)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _EVENT_NAMES = {
@@ -148,24 +141,6 @@ def tool_class(tool: str | None, command: str | None) -> str:
     return shell_class(command) if tool == "bash" else _TOOL_CLASSES.get(tool or "", "other")
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    plugin = {
-        "$schema": "https://opencode.ai/config.json",
-        "plugin": ["@devtheops/opencode-plugin-otel"],
-    }
-    env = {
-        "OPENCODE_ENABLE_TELEMETRY": "1",
-        "OPENCODE_OTLP_PROTOCOL": "http/json",
-        "OPENCODE_OTLP_ENDPOINT": receiver.endpoint,
-        "OPENCODE_OTLP_HEADERS": receiver.headers,
-        "OPENCODE_RESOURCE_ATTRIBUTES": receiver.resource,
-    }
-    return [
-        SettingsFile("opencode.json", json_text(plugin), "~/.config/opencode/opencode.json"),
-        env_file(given(env), "the environment of each user, by profile or device management"),
-    ]
-
-
 OPENCODE = Dialect(
     source_cli="opencode",
     name_prefix="opencode.",
@@ -175,6 +150,4 @@ OPENCODE = Dialect(
     refine=_refine,
     identified_by=_IDENTIFIED_BY,
     never_sends=frozenset({"missing_events"}),
-    program="opencode",
-    settings=_settings,
 )

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from evaluation_pipelines.telemetry.domain.dialects.opencode import (
+from evaluation_pipelines.telemetry.domain.dialects.opencode.telemetry import (
     REFUSED_BY_RULE,
     REFUSED_BY_USER,
     tool_class,
 )
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Call,
     Transcript,
@@ -134,7 +134,16 @@ class OpenCodeTranscript(Transcript):
     unreadable messages so far.
     """
 
-    program: ClassVar[str] = "opencode"
+    source_cli: ClassVar[str] = "opencode"
+    variable: ClassVar[str] = "XDG_DATA_HOME"
+    home: ClassVar[str] = ".local/share"
+    patterns: ClassVar[tuple[str, ...]] = (
+        "opencode/opencode*.db",
+        "opencode/storage/session/*.json",
+    )
+    has_store: ClassVar[bool] = True
+    versions: ClassVar[str] = "1.0 and later"
+    unknown: ClassVar[str] = "requests for titles, durations of requests, branch"
     _open_messages: list[_Message] = field(default_factory=list)
 
     def _read(self, line: bytes, offset: int) -> str:

@@ -19,14 +19,6 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     leave_out_cached,
     names,
 )
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    OF_EACH_USER,
-    Receiver,
-    SettingsFile,
-    env_file,
-    given,
-    toml_text,
-)
 from evaluation_pipelines.telemetry.domain.dialects.span_source import SpanSource
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
@@ -260,25 +252,6 @@ def _exit_code(output: str) -> int | None:
     return code if is_code else None
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    lines = [
-        "[otel]",
-        f"log_user_prompt = {str(receiver.texts).lower()}",
-        f"log_agent_responses = {str(receiver.texts).lower()}",
-        "",
-        '[otel.exporter."otlp-http"]',
-        f"endpoint = {toml_text(f'{receiver.endpoint}/v1/logs')}",
-        'protocol = "json"',
-    ]
-    if receiver.key is not None:
-        lines += ["", '[otel.exporter."otlp-http".headers]']
-        lines += [f"Authorization = {toml_text(f'Bearer {receiver.key}')}"]
-    where = "/etc/codex/config.toml, or ~/.codex/config.toml of each user; not of a project"
-    settings = SettingsFile("config.toml", "\n".join(lines) + "\n", where)
-    env = given({"OTEL_RESOURCE_ATTRIBUTES": receiver.resource})
-    return [settings, *([env_file(env, f"~/.codex/.env {OF_EACH_USER}")] if env else [])]
-
-
 CODEX = Dialect(
     source_cli="codex",
     name_prefix="codex.",
@@ -294,9 +267,6 @@ CODEX = Dialect(
     sends_time=False,
     identified_by=_IDENTIFIED_BY,
     never_sends=frozenset({"missing_events", "api_ms", "mean_api_ms"}),
-    program="codex",
-    settings=_settings,
-    prompts_switch="log_user_prompt = true under [otel] of config.toml",
     has_warm_ups=True,
 )
 CODEX_SPANS = SpanSource(scopes=("codex*",), kinds=(), roles={}, columns={}, is_read=False)

@@ -7,7 +7,6 @@ name is in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
 """
 
 import re
-from shlex import quote
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
@@ -20,12 +19,6 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
-from evaluation_pipelines.telemetry.domain.dialects.setup import (
-    Receiver,
-    SettingsFile,
-    given,
-    json_text,
-)
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
     AGENT,
     APPROVAL,
@@ -193,69 +186,6 @@ def _mcp_name(tool: str, details: dict[str, Any]) -> str | None:
     return text(f"mcp__{server}__{name}".encode(errors="replace").decode())
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    env = {
-        "CLAUDE_CODE_ENABLE_TELEMETRY": "1",
-        "OTEL_LOGS_EXPORTER": "otlp",
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
-        "OTEL_EXPORTER_OTLP_HEADERS": receiver.headers,
-        "OTEL_LOG_USER_PROMPTS": "1" if receiver.texts else None,
-        "OTEL_LOG_TOOL_DETAILS": "1" if receiver.texts else None,
-        "OTEL_RESOURCE_ATTRIBUTES": receiver.resource,
-    }
-    where = (
-        "Linux: /etc/claude-code/managed-settings.json, macOS: /Library/Application "
-        "Support/ClaudeCode/managed-settings.json. Users cannot change what it sets"
-    )
-    return [SettingsFile("managed-settings.json", json_text({"env": given(env)}), where)]
-
-
-_SEND_TRANSCRIPT = """
-import glob, gzip, json, sys, urllib.request
-path = json.load(sys.stdin)["transcript_path"]
-for each in [path, *glob.glob(path[:-6] + "/subagents/*.jsonl")]:
-    body = gzip.compress(open(each, "rb").read())
-    urllib.request.urlopen(urllib.request.Request({url}, body, {headers}), timeout=20)
-"""
-
-
-def transcript_hook(receiver: Receiver) -> SettingsFile:
-    """Return the hook of Claude Code that sends transcripts of a session when it ends.
-
-    Those of its sub-agents, too.
-    """
-    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
-    if receiver.key is not None:
-        headers["Authorization"] = f"Bearer {receiver.key}"
-    url = f"{receiver.endpoint}/v1/transcripts"
-    program = _SEND_TRANSCRIPT.strip().format(url=repr(url), headers=headers)
-    hook = {"type": "command", "command": f"python3 -c {quote(program)}"}
-    text = json_text({"hooks": {"SessionEnd": [{"hooks": [hook]}]}})
-    return SettingsFile("settings.json", text, "~/.claude/ of each user, who needs python3")
-
-
-def slash_command(landing: str | None) -> SettingsFile:
-    """Return the command ``/performance`` of Claude Code, which scores sessions.
-
-    Args:
-        landing: Folder of telemetry as a word of a shell; ``None`` if users have to name a file.
-    """
-    files, hint = (f"{landing} ", "") if landing else ("", "FILE ")
-    text = f"""---
-description: Score how well the agent worked in the newest session with a masque
-argument-hint: "{hint}[--session KEY | --all]"
-allowed-tools: Bash(evaluation-pipelines score:*)
----
-
-!`evaluation-pipelines score {files}$ARGUMENTS`
-
-Show this output as it is. Then name the lowest dimension and what would raise it, in two sentences.
-"""
-    where = ".claude/commands/ of a project or of each user. evaluation-pipelines has to be on PATH"
-    return SettingsFile("performance.md", text, where)
-
-
 CLAUDE_CODE = Dialect(
     source_cli="claude_code",
     name_prefix="claude_code.",
@@ -274,10 +204,6 @@ CLAUDE_CODE = Dialect(
         "speed": ("speed",),
         "cache_write_1h": ("cache_creation_1h_tokens",),
     },
-    program="claude-code",
-    settings=_settings,
-    prompts_switch="OTEL_LOG_USER_PROMPTS=1",
-    parameters_switch="OTEL_LOG_TOOL_DETAILS=1",
 )
 
 

@@ -12,20 +12,17 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
+from evaluation_pipelines.telemetry.domain.dialects.gemini.family import (
     COLUMNS,
     EVENT_NAMES,
     IDENTIFIED_BY,
-    PROMPTS_SWITCH,
     TOOL_CLASSES,
     ended_before_it_ran,
-    like_gemini,
     refine_call,
     refine_request,
 )
 from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, MESSAGES
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed_object
-from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.domain.dialects.span_source import SpanView
 
 
@@ -71,10 +68,6 @@ def _was_refused(row: Row, rest: dict[str, Any]) -> bool:
     return row["decision"] == "reject" and not has_error
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    return like_gemini(receiver, "/etc/gemini-cli/settings.json", "~/.gemini")
-
-
 GEMINI_CLI = Dialect(
     source_cli="gemini_cli",
     name_prefix="gemini_cli.",
@@ -89,9 +82,6 @@ GEMINI_CLI = Dialect(
     sends_cost=False,
     identified_by=IDENTIFIED_BY,
     never_sends=frozenset({"missing_events"}),
-    program="gemini-cli",
-    settings=_settings,
-    prompts_switch=PROMPTS_SWITCH,
     sends_exit_codes=False,
 )
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from evaluation_pipelines.telemetry.domain.dialects.dialect import leave_out_cached
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Transcript,
     decode,
@@ -109,7 +109,15 @@ class CopilotTranscript(Transcript):
     ``folder``, and ``has_records``: requests have their own lines.
     """
 
-    program: ClassVar[str] = "genai"
+    source_cli: ClassVar[str] = "genai"
+    variable: ClassVar[str] = "COPILOT_HOME"
+    home: ClassVar[str] = ".copilot"
+    patterns: ClassVar[tuple[str, ...]] = ("session-state/*/events.jsonl",)
+    top: ClassVar[int] = 2
+    versions: ClassVar[str] = "1.0"
+    unknown: ClassVar[str] = (
+        "durations of calls. Versions without records of requests (1.0.49): input and cached tokens"
+    )
 
     def _read(self, line: bytes, offset: int) -> str:
         entry: _Line = decode(_LINE, line)

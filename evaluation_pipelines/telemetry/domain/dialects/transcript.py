@@ -182,12 +182,30 @@ class Transcript(ABC):
         context: ``context`` of a reader of the same file, to go on behind what it read.
 
     Attributes:
+        source_cli: Name of the program in the column ``source_cli``.
+        variable: Environment variable with the folder of the program.
+        home: That folder without the variable, in the home folder.
+        patterns: Files of the folder, as ``fnmatch`` takes them. ``*`` matches slashes, too,
+            if the first one follows a slash.
+        top: Number of folders between that folder and those with all files of a session.
+        has_store: Its files are a store of sessions, see ``opencode_store``. The reader knows by
+            its context the lines it has read.
+        versions: Versions whose transcripts were read.
+        unknown: Gaps of these transcripts.
         records: Records so far, see ``take``.
         unreadable: Lines without JSON, likewise.
         lines: Offset and kind of each line, likewise.
     """
 
-    program: ClassVar[str]
+    source_cli: ClassVar[str]
+    variable: ClassVar[str]
+    home: ClassVar[str]
+    patterns: ClassVar[tuple[str, ...]]
+    top: ClassVar[int] = 0
+    has_store: ClassVar[bool] = False
+    versions: ClassVar[str]
+    unknown: ClassVar[str]
+
     keeps_texts: bool = False
     session_id: str | None = None
     known_ids: Collection[str] = ()
@@ -199,6 +217,11 @@ class Transcript(ABC):
     _calls: dict[str, Call] = field(default_factory=dict)
     _is_interrupted: bool = False
     _places: dict[tuple[str | None, ...], Place] = field(default_factory=dict)
+
+    @staticmethod
+    def session_of(path: str) -> str | None:  # noqa: ARG004 - for those that override it
+        """Return the session in the path of a file, None if only the lines name it."""
+        return None
 
     @classmethod
     def head(cls, lines: Iterable[bytes]) -> TranscriptHead:
@@ -299,7 +322,7 @@ class Transcript(ABC):
         unreadable, self.unreadable = _split(self.unreadable, end)
         lines, self.lines = _split(self.lines, end)
         defects = [_defect_line(path, line) for line in unreadable]
-        content = b"".join((*defects, *_otlp_lines(self.program, records)))
+        content = b"".join((*defects, *_otlp_lines(self.source_cli, records)))
         return Taken(content, len(records), len(defects), _counted(kind for _, kind in lines))
 
     @abstractmethod

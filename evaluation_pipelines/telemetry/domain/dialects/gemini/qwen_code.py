@@ -10,17 +10,14 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import milliseconds, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
+from evaluation_pipelines.telemetry.domain.dialects.gemini.family import (
     COLUMNS,
     EVENT_NAMES,
     IDENTIFIED_BY,
-    PROMPTS_SWITCH,
     ended_before_it_ran,
-    like_gemini,
     refine_call,
     refine_request,
 )
-from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
@@ -56,10 +53,6 @@ def _was_refused(row: Row, rest: dict[str, Any]) -> bool:
     return decision is None and _REFUSAL.match(error) is not None
 
 
-def _settings(receiver: Receiver) -> list[SettingsFile]:
-    return like_gemini(receiver, "/etc/qwen-code/settings.json", "~/.qwen")
-
-
 # `response_id` is no request id: model servers invent it, and many repeat it. Of requests with
 # the same id only the first would count.
 QWEN_CODE = Dialect(
@@ -83,8 +76,5 @@ QWEN_CODE = Dialect(
     sends_cost=False,
     identified_by=IDENTIFIED_BY,
     never_sends=frozenset({"missing_events"}),
-    program="qwen-code",
-    settings=_settings,
-    prompts_switch=PROMPTS_SWITCH,
     sends_exit_codes=False,
 )

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
+from evaluation_pipelines.telemetry.domain.dialects.codex.telemetry import CODEX
 from evaluation_pipelines.telemetry.domain.dialects.dialect import leave_out_cached
-from evaluation_pipelines.telemetry.domain.transcripts.transcript import (
+from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Call,
     Transcript,
@@ -134,7 +134,16 @@ class CodexTranscript(Transcript):
     ``model``, ``effort``, ``total`` (tokens so far), ``has_records`` and ``is_copy``.
     """
 
-    program: ClassVar[str] = "codex"
+    source_cli: ClassVar[str] = "codex"
+    variable: ClassVar[str] = "CODEX_HOME"
+    home: ClassVar[str] = ".codex"
+    patterns: ClassVar[tuple[str, ...]] = (
+        "sessions/*rollout-*.jsonl",
+        "archived_sessions/*rollout-*.jsonl",
+    )
+    top: ClassVar[int] = 4
+    versions: ClassVar[str] = "0.58 and later"
+    unknown: ClassVar[str] = "durations of requests, who allowed a call"
     _durations: dict[str, float] = field(default_factory=dict)
 
     def _read(self, line: bytes, offset: int) -> str:
