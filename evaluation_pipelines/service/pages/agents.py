@@ -155,9 +155,7 @@ def agent_trend(
         changes = usual_changes(visit)
     else:
         changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
-    answers = (
-        [] if changes is None else [_answer(changes, agent_row, choices) for agent_row in agents]
-    )
+    answers = [] if changes is None else [_answer(changes, row, choices) for row in agents]
     chosen = ListQuery().on(days.first, days.last).chosen(sessions)
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
@@ -471,12 +469,12 @@ def _by_model(
     """Return model, evaluations, share passed and sessions of each model of the window."""
     return [
         (
-            one_model["model"],
-            whole(one_model["evaluations"]),
-            percent(one_model["pass_rate"]),
-            found.sessions_url(visit, model=one_model["model"]) if one_model["model"] else "",
+            model["model"],
+            whole(model["evaluations"]),
+            percent(model["pass_rate"]),
+            found.sessions_url(visit, model=model["model"]) if model["model"] else "",
         )
-        for one_model in (row["by_model"] if row else ())
+        for model in (row["by_model"] if row else ())
     ]
 
 

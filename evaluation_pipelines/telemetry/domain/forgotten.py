@@ -150,7 +150,7 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
         for organization, session, *ids, time in seen.iter_rows()
         if forgotten.has_session(organization, session)
         or forgotten.has_organization(organization, time)
-        or any(forgotten.has_id(one_id, time) for one_id in ids)
+        or any(forgotten.has_id(identifier, time) for identifier in ids)
     }
     named = named_organizations(events.select(_SESSION).unique(), by=("session_id",))
     sessions |= {

@@ -350,17 +350,17 @@ class _Record:
 def _records_of(request: dict[str, Any]) -> Iterator[_Record]:
     """Yield the records of logs and then the spans, in the order of the line."""
     for signal in (_LOGS, _TRACES):
-        for of_resource in _children(request, signal.resources) or ():
-            resource = _first(of_resource, ("resource",))
-            scopes = _children(of_resource, signal.scopes)
+        for resource_records in _children(request, signal.resources) or ():
+            resource = _first(resource_records, ("resource",))
+            scopes = _children(resource_records, signal.scopes)
             if scopes is None:
-                lost = _NotUnderstood(of_resource, "a resource", signal.signal)
+                lost = _NotUnderstood(resource_records, "a resource", signal.signal)
                 yield _Record(signal, resource, None, lost)
-            for of_scope in scopes or ():
-                scope = _first(of_scope, _SCOPE)
-                records = _children(of_scope, signal.records)
+            for scope_records in scopes or ():
+                scope = _first(scope_records, _SCOPE)
+                records = _children(scope_records, signal.records)
                 if records is None:
-                    lost = _NotUnderstood(of_scope, "a scope", signal.signal)
+                    lost = _NotUnderstood(scope_records, "a scope", signal.signal)
                     yield _Record(signal, resource, scope, lost)
                 for record in records or ():
                     yield _Record(signal, resource, scope, record)

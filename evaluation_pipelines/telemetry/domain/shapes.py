@@ -408,10 +408,8 @@ class IngestCounts:
 
     def add(self, other: "IngestCounts") -> None:
         """Add other counts."""
-        for own_field in fields(self):
-            setattr(
-                self, own_field.name, getattr(self, own_field.name) + getattr(other, own_field.name)
-            )
+        for counter in fields(self):
+            setattr(self, counter.name, getattr(self, counter.name) + getattr(other, counter.name))
 
     def notes(self, first_date: date) -> Iterator[str]:
         """Yield the numbers of records that are not events and of values that were changed."""

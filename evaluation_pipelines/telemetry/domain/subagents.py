@@ -183,7 +183,7 @@ def named_parents(events: pl.DataFrame) -> dict[Session, Parent]:
         key = BY_RECORD if child.startswith(TRACE) else None
         found.setdefault(session_of(owner, child), (parent, key))
     for child, best in _named_by_spans(events.filter(pl.col("trace_id").is_not_null())):
-        found[child] = min(best, found.get(child, best), key=lambda each: each[1] or "")
+        found[child] = min(best, found.get(child, best), key=lambda parent: parent[1] or "")
     return found
 
 

@@ -269,7 +269,7 @@ class Transcript(ABC):
         A call with a result after that line is read again with it.
         """
         first: Call | None = None
-        for call in sorted(self._calls.values(), key=lambda each: -each.offset):
+        for call in sorted(self._calls.values(), key=lambda call: -call.offset):
             is_open = call.result_offset is None
             if is_open or (first is not None and (call.result_offset or 0) >= first.offset):
                 first = call

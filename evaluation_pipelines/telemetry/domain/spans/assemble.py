@@ -320,7 +320,7 @@ def _cut_cycles(spans: Sequence[_Span]) -> None:
             path.append(at)
             at = at.parent
         if at is not None and id(at) in on_path:
-            min(path[path.index(at) :], key=lambda each: each.order).parent = None
+            min(path[path.index(at) :], key=lambda span: span.order).parent = None
         done |= on_path
 
 
@@ -422,12 +422,12 @@ def _is_reply(span: _Span) -> bool:
 def _any_reply_below(span: _Span) -> bool:
     waiting = list(span.children)
     while waiting:
-        each = waiting.pop()
-        if each.role in (TOOL, AGENT):
+        child = waiting.pop()
+        if child.role in (TOOL, AGENT):
             continue
-        if each.role == CALL and REPLY in each.others:
+        if child.role == CALL and REPLY in child.others:
             return True
-        waiting += each.children
+        waiting += child.children
     return False
 
 

@@ -152,7 +152,7 @@ def _join(session: Sequence[_Event], pairs: list[tuple[int, int]], doubles: set[
         *(row for row in spans[_PROMPTS] if row.span_role == ASKED and logs[_PROMPTS]),
         *(row for row in spans[_REPLIES] if logs[_REPLIES] or row.span_id in with_text),
     )
-    doubles |= {one.row for one in known}
+    doubles |= {event.row for event in known}
 
 
 def _pairs(logs: Sequence[_Event], spans: Sequence[_Event]) -> Iterable[tuple[_Event, _Event]]:
