@@ -126,7 +126,8 @@ def find_unread_files(
         elif file.changed_at_ns is not None:
             read[source.file_id] = _seen(file)
     source_files.note_unchanged(read)
-    return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
+    unread.sort(key=lambda unread_file: (unread_file.first_time_ns, unread_file.file.path))
+    return unread, skipped
 
 
 def unread_since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
