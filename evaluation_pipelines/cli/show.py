@@ -237,7 +237,8 @@ def _print_scores(view: SessionView) -> None:
         _print_fact("because", why_score(view, texts=True))
     if performance is not None and performance["composite"] is not None:
         parts = ", ".join(f"{name} {value}" for name, value in dimensions(performance))
-        composite = f"{points(performance['composite'])} of 10, {performance['recommendation']}"
+        advice = f", {view.recommendation}" if view.recommendation else ""
+        composite = f"{points(performance['composite'])} of 10{advice}"
         _print_fact("composite", f"{composite}: {parts}")
     _print_judge(view)
     rows = [_card(scorecard) for scorecard in view.scorecards]

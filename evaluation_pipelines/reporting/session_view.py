@@ -29,6 +29,7 @@ from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.evaluation import (
     FAILED_AT_START,
+    PASSES_FROM,
     model_api_errors,
     with_newest_overrides,
 )
@@ -123,6 +124,18 @@ class SessionView:
     def key(self) -> tuple[str, str]:
         """Organization and key of the session."""
         return self.session["organization_id"], self.session["session_key"]
+
+    @property
+    def recommendation(self) -> str | None:
+        """``keep``, ``review`` or ``doff`` by the composite, as in the list of sessions.
+
+        ``None`` for a session that failed, and for one to keep with a score below 50.
+        """
+        found = None if self.performance is None else self.performance["recommendation"]
+        score = None if self.evaluation is None else self.evaluation.score_100
+        is_low = score is not None and score < PASSES_FROM
+        is_none = self.session["status"] == "failed" or (is_low and found == "keep")
+        return None if is_none else found
 
     @property
     def session_date(self) -> date:

@@ -74,14 +74,17 @@ def test_an_override_counts_at_once_with_all_that_follows_from_it(workplace: Wor
     names = ("effective_100", "effective_source", "passed", "colour", "confidence", "quality_risk")
     before = row_of(every.rows())
     assert (before["effective_source"], before["passed"]) == ("scorecard", True)
+    assert before["recommendation"] == "keep"  # by its counts
     overridden(workplace, 30)
     found = row_of(every.rows())
     # Below the limit of its profile: 0.5 of 100.
     assert [found[name] for name in names] == [30.0, "override", False, "red", 1.0, True]
     assert found["automatic_100"] == before["effective_100"]
+    assert found["recommendation"] is None  # 30 of 100
     overridden(workplace, 80)
     found = row_of(every.rows())
     assert [found[name] for name in names] == [80.0, "override", True, "green", 1.0, False]
+    assert found["recommendation"] == "keep"
     assert row_of(with_details(workplace.stores, every.rows()))["why"] is None
 
 
