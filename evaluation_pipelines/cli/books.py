@@ -51,8 +51,8 @@ def books(
     """Check that a day's sessions and events add up.
 
     Each session has one state, and each event is counted once. Conditions on sessions choose
-    those that are listed; the books are always of the whole day. Exits with 1 if something does
-    not add up.
+    those that --sessions, json and csv list. The books are always of the whole day. Exits with 1 if
+    something does not add up.
     """
     if sessions is None and form is OutputFormat.TABLE:  # which shows the whole day
         refuse_unused("books without --sessions", dict.fromkeys(option_names(which), True))

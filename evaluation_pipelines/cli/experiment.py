@@ -166,13 +166,13 @@ def show_experiment(
     ] = None,
     tau: Annotated[
         float | None,
-        typer.Option(min=0, help=f"Standard deviation of people's true differences. Usual: {TAU}."),
+        typer.Option(min=0, help=f"Deviation of people's true differences. Usual: {TAU:g}."),
     ] = None,
     form: Annotated[OutputFormat, format_option(*DATA)] = OutputFormat.TABLE,
 ) -> None:
     """Show counts per arm, and the due looks.
 
-    Before the first look it also shows how many people it takes: for that are the options.
+    Before the first look also how many people it takes, which the options are about.
     """
     from evaluation_pipelines.cli.rows import write_rows
     from evaluation_pipelines.comparison.domain.experiment import people_needed

@@ -32,6 +32,7 @@ from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import DASH, minute
 from evaluation_pipelines.reputation.domain.agent_rating import (
+    CALIBRATED_AT,
     agent_record,
     progress,
     unknown_agent,
@@ -112,7 +113,7 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List agents by score, or show one; calibrating agents come last."""
+    """List agents by score, calibrating agents last, or show one."""
     if sum((agent is not None, identity is not None, identities, tables)) > 1:
         raise typer.BadParameter("give one of AGENT, --identity, --identities and --tables")
     settings, then = load_settings(), parse_as_of(as_of)
@@ -460,9 +461,13 @@ def print_agents(rows: pl.DataFrame, limit: int) -> None:
     )
     lines = [_agent_line(row) for row in rows.head(limit).to_dicts()]
     print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, lines, essential=3)
+    print_line()
+    if any(map(progress, rows.head(limit).to_dicts())):
+        print_line(f"n/{CALIBRATED_AT}: n of the {CALIBRATED_AT} evaluations that a score needs")
     if (others := rows.height - limit) > 0:
         command = f"evaluation-pipelines reputation list --limit {rows.height}"
         print_line(f"{pluralize(others, 'other')}: {command}")
+    print_line("One agent: evaluation-pipelines reputation list AGENT")
 
 
 def print_agent(row: Mapping[str, Any]) -> None:

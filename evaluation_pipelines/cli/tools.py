@@ -244,7 +244,7 @@ def _print_fleet(lake: Lake, span: DateRange, form: OutputFormat, which: Session
         return
     print_line(
         f"{pluralize(calls.windows.height, 'session')} with tool calls from {span[0]} to "
-        f"{span[1]}. {int(calls.windows['is_flagged'].sum())} of them below 60"
+        f"{span[1]}. {int(calls.windows['is_flagged'].sum())} of them lost over 40% of calls"
     )
     _print_losses("By tool", "tool", by_tool)
     _print_losses("By model", "model", by_model)
@@ -258,7 +258,8 @@ def _print_fleet(lake: Lake, span: DateRange, form: OutputFormat, which: Session
         "the calls of sessions that log parameters. The others seem to lose less.\n"
         "tokens, USD: of the results of lost calls, at 4 bytes per token and the mean price of a "
         "token of their session. A lower bound, where sizes are known.\n"
-        "share of cost: the cost of each session times the share of its calls that were lost."
+        "share of cost: the cost of each session times the share of its calls that were lost.\n"
+        "The lost calls of one session: evaluation-pipelines tools SESSION"
     )
 
 

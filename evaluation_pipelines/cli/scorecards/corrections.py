@@ -98,9 +98,9 @@ def override_sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Override or confirm the score of a session, or import overrides.
 
-    An override applies immediately; the automatic score is kept. Columns of the file: session,
-    score, annotator, reason; optionally organization, profile, criterion. Bad rows are reported
-    with their lines; nothing is stored then, unless --skip-bad is given, which exits with 4.
+    An override applies immediately, and the automatic score is kept. Columns of the file: session,
+    score, annotator, reason, and optionally organization, profile, criterion. Bad rows are reported
+    with their lines. Nothing is stored then, unless --skip-bad is given, which exits with 4.
     """
     if file is not None:
         given = (session, annotator, reason, score, profile, criterion, organization)
