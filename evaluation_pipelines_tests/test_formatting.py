@@ -1,8 +1,11 @@
-"""Numbers as people read them."""
+"""Numbers and ages as people read them."""
+
+from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.formatting import usd
+from evaluation_pipelines.formatting import age, usd
+from evaluation_pipelines_tests.workplace import NOW
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,11 @@ from evaluation_pipelines.formatting import usd
 )
 def test_dollars_have_the_decimals_that_they_need(value: float | None, shown: str) -> None:
     assert usd(value) == shown
+
+
+def test_an_age_is_in_the_largest_unit_of_which_there_are_two() -> None:
+    minutes = (0, 119, 120, 2_879, 2_880, 14_399)
+    shown = ["0 min ago", "119 min ago", "2 h ago", "47 h ago", "2 days ago", "9 days ago"]
+    # Half a minute more is rounded down.
+    assert [age(NOW - timedelta(minutes=number + 0.5), NOW) for number in minutes] == shown
+    assert age(None, NOW) is None

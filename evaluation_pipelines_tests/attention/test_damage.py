@@ -2,18 +2,13 @@
 
 from time import monotonic, sleep
 
-import pytest
-
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
-    AGENT_SESSIONS,
     QUARANTINE,
-    SESSION_EVALUATIONS,
     Table,
 )
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
 from evaluation_pipelines_tests.world.lake_files import paths_of
@@ -30,33 +25,6 @@ def damage(workplace: Workplace, table: Table) -> str:
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     return str(path)
-
-
-@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])
-def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Table) -> None:
-    fill(workplace, session("s1"))
-    sound = Service(workplace, SOON).client().get("/operations/doctor").text
-    name = damage(workplace, table)
-    restarted = Service(workplace, SOON)
-    answer = restarted.client().get("/operations/doctor")
-    assert answer.status_code == 200
-    was, checks = (
-        [row for table in tables_of(page) for row in table if "Finding" in row]
-        for page in (sound, answer.text)
-    )
-    failed = [check for check in checks if check not in was]
-    (row,) = [each for each in failed if each.get("State") == "failed"]
-    assert row["Finding"] == f"{name} {_DAMAGED}"
-    said = "Build its date again.In a terminal"
-    assert row["Fix"] == f"{said}Run: evaluation-pipelines build --damaged"
-    # Of a day whose events cannot be read no check can say that nothing arrived.
-    others = {each["Area"] for each in was} - ({"telemetry"} if table is AGENT_EVENTS else set())
-    assert {check["Area"] for check in checks} >= others | {"tables"}
-    needs = restarted.client().get("/").text.partition('id="needs"')[2]
-    first = needs[: needs.index("</li>")]
-    assert name in first
-    assert 'href="/operations/doctor"' in first
-    assert "Build its date again." in first
 
 
 def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:

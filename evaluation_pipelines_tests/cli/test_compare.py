@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -90,16 +92,6 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None
     ]
 
 
-def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
-    ran = compared("compare", *SPAN, "--min-runs", "3")
-    assert "nothing to compare: only model-a (provider-a) has at least 3 sessions." in ran.out
-
-
-def test_an_outcome_that_no_session_has_is_named(compared: Program) -> None:
-    ran = compared("compare", *SPAN, "--outcome", "x_foo")
-    assert ran.out.startswith("No session of this time has a known outcome x_foo.\n")
-
-
 def test_the_default_range_is_28_days(compared: Program) -> None:
     ran = compared("compare", "--to", "2026-11-08")
     assert "Sessions started 2026-10-11 to 2026-11-07" in ran.out
@@ -107,24 +99,6 @@ def test_the_default_range_is_28_days(compared: Program) -> None:
     assert "2026-10-11 to 2026-11-07 (UTC), scores as of 2026-11-08 12:00" in ran.out
     # There are no cards, so no session had a score.
     assert "no score" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--from", "2026-11-08", "--to", "2026-11-01"), "--from must be before --to"),
-        (("--from", "someday"), "--from someday"),
-        (("--as-of", "x"), "--as-of x"),
-        (("--outcome", "mergd"), "no outcome is named mergd: use merged, reverted,"),
-        (("--outcome", "merged", "--min-runs", "3"), "--min-runs: not for compare --outcome"),
-    ],
-)
-def test_invalid_options_are_refused(
-    compared: Program, options: tuple[str, ...], message: str
-) -> None:
-    ran = compared("compare", *options)
-    assert ran.code == 2
-    assert message in " ".join(ran.err.replace("│", " ").split())
 
 
 def test_an_exported_list_of_sessions_is_compared_as_it_is(program: Program) -> None:
@@ -151,23 +125,6 @@ def test_an_exported_list_of_sessions_is_compared_as_it_is(program: Program) -> 
     assert "source cli" in by.out
 
 
-def test_words_follow_what_is_compared(program: Program) -> None:
-    rows = [
-        {"hook": hook, "score": score, "user_id": f"u{at % 8}"}
-        for hook, mean, seed in (("a", 85.0, 1), ("b", 60.0, 2))
-        for at, score in enumerate(scores(mean, 40, 5, seed))
-    ]
-    pl.DataFrame(rows).write_csv("runs.csv")
-    shown = program("compare", "--runs", "runs.csv", "--by", "hook").out
-    assert "general: pairs of hooks" in shown
-    assert not re.search("model|session", shown)
-    # A name that has the word stays what it is, and changes no other word.
-    pl.DataFrame(rows).with_columns(hook="the model " + pl.col("hook")).write_csv("runs.csv")
-    named = program("compare", "--runs", "runs.csv", "--by", "hook").out
-    assert re.findall(r"[^\s─]+", named.replace("the model ", "")) == re.findall(r"[^\s─]+", shown)
-    assert program("compare", "--by", "hook").code == 2
-
-
 def test_arms_and_masques_are_compared_like_models(compared: Program) -> None:
     arms = ("--arm", "model=model-a", "--arm", "model=model-b,label=code")
     ran = compared("compare", *SPAN, "--label", "code", *arms)
@@ -190,114 +147,113 @@ def test_arms_and_masques_are_compared_like_models(compared: Program) -> None:
     assert "nothing to compare: only no masque has at least 30 sessions." in ran.out
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (("--by", "weather"), 2, "--by 'weather': choose model, model_variant, agent, masque, "),
-        (("--arm", "model=model-a"), 2, "give --arm at least twice"),
-        (("--by", "branch", "--arm", "model=model-a"), 2, "give either --by or --arm"),
-        (("--arm", "model", "--arm", "x=y"), 2, "--arm model: write NAME=VALUE"),
-        (
-            ("--arm", "model=none", "--arm", "model=model-a"),
-            2,
-            "--arm model=none: model none: no session has it",
-        ),
-        (
-            ("--arm", "model=model-a", "--arm", "program=claude_code"),
-            1,
-            "arms overlap: 43 sessions",
-        ),
-        (("--by", "attribute:squad"), 1, "no session has this attribute"),
-        (("--runs", "runs.csv", "--arm", "model=a"), 2, "leave --arm out"),
-    ],
-)
-def test_groups_that_cannot_be_compared_are_refused(
-    compared: Program, options: tuple[str, ...], code: int, message: str
-) -> None:
-    ran = compared("compare", *SPAN, *options)
-    assert ran.code == code
-    assert message in " ".join(ran.err.replace("│", " ").split())
+def test_options_reach_the_comparison(compared: Program) -> None:
+    few = compared("compare", *SPAN, "--min-runs", "3").out
+    assert "nothing to compare: only model-a (provider-a) has at least 3 sessions." in few
+    none = compared("compare", *SPAN, "--outcome", "x_foo").out
+    assert none.startswith("No session of this time has a known outcome x_foo.\n")
+
+
+def put_runs(by: str = "model", number: int = 40, **columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Write ``runs.csv``: a with scores of 85 and b of 60, of eight people; columns by name."""
+    rows = [
+        {by: name, "score": score, "user_id": f"u{at % 8}"}
+        | {column: values[name] for column, values in columns.items()}
+        for name, mean, seed in (("a", 85.0, 1), ("b", 60.0, 2))
+        for at, score in enumerate(scores(mean, number, 5, seed))
+    ]
+    frame = pl.DataFrame(rows)
+    frame.write_csv("runs.csv")
+    return frame
+
+
+RUNS = ("compare", "--runs", "runs.csv")
+
+
+def test_words_follow_what_is_compared(program: Program) -> None:
+    rows = put_runs("hook")
+    shown = program(*RUNS, "--by", "hook").out
+    assert "general: pairs of hooks" in shown
+    assert not re.search("model|session", shown)
+    # A name that has the word stays what it is, and changes no other word.
+    rows.with_columns(hook="the model " + pl.col("hook")).write_csv("runs.csv")
+    named = program(*RUNS, "--by", "hook").out
+    assert re.findall(r"[^\s─]+", named.replace("the model ", "")) == re.findall(r"[^\s─]+", shown)
+    assert program("compare", "--by", "hook").code == 2
 
 
 def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> None:
-    rows = [
-        {"model": model, "score": score, "user_id": f"u{at % 8}"}
-        for model, mean, seed in (("a", 85.0, 1), ("b", 60.0, 2))
-        for at, score in enumerate(scores(mean, 40, 5, seed))
-    ]
-    pl.DataFrame(rows).write_csv("runs.csv")
-    ran = program("compare", "--runs", "runs.csv", "--format", "json", "--alone")
+    rows = put_runs(cost_usd={"a": 0.4, "b": 0.1}, repository={"a": "shop", "b": "lake"})
+    ran = program(*RUNS, "--format", "json", "--alone")
     assert (ran.code, ran.err) == (0, "")
     found = json.loads(ran.out)
     assert [row["model"] for row in found["models"]] == ["a", "b"]
     assert [row["verdict"] for row in found["pairs"]] == ["a_better"]
+    assert [row["is_best_value"] for row in found["money"]] == [False, False]
+    # Mean scores of 60 or so; every run of b costs 10 cents, so that there is no interval.
+    assert found["money"][1]["per_dollar"] == pytest.approx(600, rel=0.05)
+    assert found["money"][1]["low"] is None
+    wide = json.loads(program(*RUNS, "--format", "json", "--margin", "40").out)
+    assert [row["is_best_value"] for row in wide["money"]] == [False, True]
+    # No repository has runs of both.
+    within = json.loads(program(*RUNS, "--format", "json", "--within", "repository").out)
+    assert [row["verdict"] for row in within["pairs"]] != ["a_better"]
 
-    others = pl.DataFrame(rows).rename({"user_id": "person"})
-    others.write_csv("others.csv")
-    said = program("compare", "--runs", "others.csv", "--format", "json").err
-    assert said.startswith("others.csv: not used: person, what is: model, score, provider, user_id")
-
-    shown = program("compare", "--runs", "runs.csv").out
+    shown = program(*RUNS).out
     assert shown.startswith("80 runs of runs.csv\n")
     assert "  Quality: a. b scores " in shown
     assert "Based on 8 people, each counted once. Not controlled for: " in shown
     assert ", based on 8 people." in shown
+    rows.rename({"user_id": "person"}).write_csv("runs.csv")
+    said = program(*RUNS, "--format", "json").err
+    assert said.startswith("runs.csv: not used: person, what is: model, score, provider, user_id")
+
+
+OF_RUNS = ("--runs", "runs.csv")
+A = ("--arm", "model=model-a")
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "message"),
+    ("options", "message"),
     [
-        (("--label", "code"), 2, "leave --label out"),
-        (("--team", "core"), 2, "leave --team out"),
-        (("--repository", "shop"), 2, "leave --repository out"),
-        (("--branch", "main"), 2, "leave --branch out"),
-        (("--environment", "ci"), 2, "leave --environment out"),
-        (("--attribute", "squad=x"), 2, "leave --attribute out"),
-        (("--format", "html"), 2, "table, json and csv"),
-        ((), 1, "runs.csv: row 1: score is outside 0-100 (101.0)"),
+        (("--from", "2026-11-08", "--to", "2026-11-01"), "--from must be before --to"),
+        (("--from", "someday"), "--from someday"),
+        (("--as-of", "x"), "--as-of x"),
+        (("--outcome", "mergd"), "no outcome is named mergd: use merged, reverted,"),
+        (("--outcome", "merged", "--min-runs", "3"), "--min-runs: not for compare --outcome"),
+        (("--outcome", "merged", "--margin", "3"), "--margin: not for compare --outcome"),
+        (("--by", "weather"), "--by 'weather': choose model, model_variant, agent, masque, "),
+        (A, "give --arm at least twice"),
+        (("--by", "branch", *A), "give either --by or --arm"),
+        (("--arm", "model", "--arm", "x=y"), "--arm model: write NAME=VALUE"),
+        ((*OF_RUNS, "--arm", "model=a"), "leave --arm out"),
+        ((*OF_RUNS, "--label", "code"), "leave --label out"),
+        ((*OF_RUNS, "--team", "core"), "leave --team out"),
+        ((*OF_RUNS, "--repository", "shop"), "leave --repository out"),
+        ((*OF_RUNS, "--branch", "main"), "leave --branch out"),
+        ((*OF_RUNS, "--environment", "ci"), "leave --environment out"),
+        ((*OF_RUNS, "--attribute", "squad=x"), "leave --attribute out"),
+        ((*OF_RUNS, "--format", "html"), "table, json and csv"),
+        ((*OF_RUNS, "--within", "weather"), "weather"),
     ],
 )
-def test_what_a_file_of_runs_cannot_have_is_refused(
-    program: Program, options: tuple[str, ...], code: int, message: str
+def test_invalid_options_are_refused(
+    program: Program, options: tuple[str, ...], message: str
 ) -> None:
-    Path("runs.csv").write_text("model,score\na,101\n")
-    ran = program("compare", "--runs", "runs.csv", *options)
-    assert ran.code == code
+    Path("runs.csv").write_text("model,score\na,10\n")
+    ran = program("compare", *options)
+    assert ran.code == 2
     assert message in " ".join(ran.err.replace("│", " ").split())
 
 
-def test_models_are_compared_within_repositories_where_asked(program: Program) -> None:
-    rows = [
-        {"model": model, "score": score + 20 * (repository == "shop"), "user_id": f"u{at % 8}"}
-        | {"repository": repository}
-        for model, repository, number, seed in (
-            ("a", "shop", 40, 1),
-            ("a", "lake", 12, 2),
-            ("b", "shop", 12, 3),
-            ("b", "lake", 40, 4),
-        )
-        for at, score in enumerate(scores(60, number, 3, seed))
-    ]
-    pl.DataFrame(rows).write_csv("runs.csv")
-    asked = ("compare", "--runs", "runs.csv", "--format", "json")
-    plain = json.loads(program(*asked).out)
-    within = json.loads(program(*asked, "--within", "repository").out)
-    assert [row["verdict"] for row in plain["pairs"]] == ["a_better"]
-    assert [row["verdict"] for row in within["pairs"]] == ["not_decided"]
-    assert program("compare", "--runs", "runs.csv", "--within", "weather").code == 2
-
-
-def test_the_margin_is_an_option(program: Program) -> None:
-    rows = [
-        {"model": model, "score": score, "user_id": f"u{at % 8}", "cost_usd": cost}
-        for model, mean, cost, seed in (("a", 85.0, 0.4, 1), ("b", 80.0, 0.1, 2))
-        for at, score in enumerate(scores(mean, 60, 5, seed))
-    ]
-    pl.DataFrame(rows).write_csv("runs.csv")
-    asked = ("compare", "--runs", "runs.csv", "--format", "json")
-    found = [json.loads(program(*asked, *more).out)["money"] for more in ((), ("--margin", "12"))]
-    assert [row["is_best_value"] for row in found[0]] == [False, False]
-    assert [row["is_best_value"] for row in found[1]] == [False, True]
-    # Mean scores of 80 or so; every run of b costs 10 cents, so that there is no interval.
-    assert found[1][1]["per_dollar"] == pytest.approx(800, rel=0.05)
-    assert found[1][1]["low"] is None
+def test_what_cannot_be_compared_is_an_error(compared: Program) -> None:
+    Path("runs.csv").write_text("model,score\na,101\n")
+    for options, code, message in (
+        (("--arm", "model=none", *A), 2, "--arm model=none: model none: no session has it"),
+        ((*A, "--arm", "program=claude_code"), 1, "arms overlap: 43 sessions"),
+        (("--by", "attribute:squad"), 1, "no session has this attribute"),
+        (OF_RUNS, 1, "runs.csv: row 1: score is outside 0-100 (101.0)"),
+    ):
+        ran = compared("compare", *(() if options == OF_RUNS else SPAN), *options)
+        assert ran.code == code, options
+        assert message in " ".join(ran.err.replace("│", " ").split())

@@ -17,13 +17,6 @@ def seen(program: Program, *arguments: str) -> dict[str, str]:
     return {check["seen"]: check["state"] for check in checks}
 
 
-def test_nothing_yet_is_a_failure_with_the_way_out(program: Program) -> None:
-    ran = program("doctor", "--offline")
-    assert ran.code == 1
-    assert "failed: No telemetry yet\n  Let an agent send telemetry here. evaluation-" in ran.out
-    assert list(program.folder.iterdir()) == []
-
-
 def test_telemetry_of_today_is_seen_with_what_it_lacks(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

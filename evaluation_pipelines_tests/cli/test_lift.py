@@ -67,9 +67,3 @@ def test_the_minimum_number_of_sessions_is_a_setting(
 
     assert "not yet: 5 of 6" in ran.out
     assert "95%" not in ran.out
-
-
-def test_dates_without_a_masque(lake: Program) -> None:
-    ran = lake("lift", "--date", "2026-05-01")
-
-    assert ran.out.startswith("No ended session had one masque")

@@ -198,12 +198,6 @@ def test_a_pipe_gets_only_the_result(program: Program) -> None:
     assert_safe(ran.out)
 
 
-def test_an_error_exits_with_1_and_a_message_of_one_line(program: Program) -> None:
-    ran = program.process("score", "missing.jsonl")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "error: missing.jsonl: No such file or directory\n"
-
-
 def test_characters_that_the_encoding_lacks_are_escaped(program: Program) -> None:
     content = session("s", masque__name="Gärtner 花")
     ran = program.process("score", "-", stdin=content, PYTHONIOENCODING="ascii")

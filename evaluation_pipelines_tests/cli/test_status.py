@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evaluation_pipelines_tests.program import Program, Ran
-from evaluation_pipelines_tests.world import NOON_NS, claude, line, session
+from evaluation_pipelines_tests.world import claude, line, session
 
 
 def file_rows(ran: Ran) -> dict[str, list[str]]:
@@ -29,25 +29,6 @@ def test_status_shows_how_far_every_file_is_read(program: Program) -> None:
         "logs.jsonl": [f"{more}", "*", f"{size}", f"{size + more}"],
         "new.jsonl": [f"{more}", "-", "0", f"{more}"],
     }
-
-
-@pytest.mark.parametrize(
-    ("minutes", "age"),
-    [
-        (0, "0 min ago"),
-        (119, "119 min ago"),
-        (120, "2 h ago"),
-        (2_879, "47 h ago"),
-        (2_880, "2 days ago"),
-        (14_399, "9 days ago"),
-    ],
-)
-def test_status_shows_the_age_of_the_newest_event(program: Program, minutes: int, age: str) -> None:
-    # Half a minute more, because the test takes some time.
-    event_s = time.time() - 60 * minutes - 30 - NOON_NS / 1e9
-    program.land("logs.jsonl", line(claude("user_prompt", event_s, session__id="a")))
-    program("ingest")
-    assert f" {age} " in program("status").out
 
 
 def test_status_of_a_file_that_was_truncated(program: Program) -> None:
@@ -116,17 +97,6 @@ def test_status_shows_when_dates_with_open_sessions_are_built_again(program: Pro
     assert (
         timedelta() <= rebuilt_at - ends_at.replace(second=0, microsecond=0) <= timedelta(minutes=1)
     )
-
-
-def test_status_works_without_deleted_files_of_the_quarantine(program: Program) -> None:
-    for content in (b"x\n", b"y\n"):
-        program.land("logs.jsonl", content, "ab")
-        program("ingest")
-    min((program.folder / "data/lake/quarantine").iterdir()).unlink()
-    ran = program("status")
-    assert (ran.code, ran.err) == (0, "")
-    assert "\nquarantine: 2 of 2 lines\n" in ran.out
-    assert len(re.findall(r"^  logs.jsonl.*not JSON", ran.out, re.MULTILINE)) == 1
 
 
 def test_of_many_files_the_unread_and_the_newest_are_listed(

@@ -18,7 +18,6 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
 )
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
@@ -138,14 +137,6 @@ def test_traces_are_kept_and_metrics_only_counted(service: Service) -> None:
         labels = f'format="jsonl",signal="{signal}"'
         assert f"evaluation_received_requests_total{{{labels}}} 1.0" in text
     assert 'route="/v1/traces",status="200"} 1.0' in text
-
-
-def test_a_span_in_protobuf_is_kept_as_it_came(service: Service) -> None:
-    span = {"traceId": "AA==", "name": "chat"}
-    document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
-    body = ParseDict(document, ExportTraceServiceRequest()).SerializeToString()
-    assert posted(service.client(), body, "/v1/traces", PROTOBUF).status_code == 200
-    assert received(service.workplace) == {"_/2026-12-01.pb": len(body).to_bytes(4) + body}
 
 
 @pytest.mark.parametrize(("kind", "body"), [(JSON, b" {\n} "), (PROTOBUF, b"")])

@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -17,15 +16,12 @@ import pytest
 
 from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_scripts import Scripted
-from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
 from evaluation_pipelines_tests.program import SCRIPT
 from evaluation_pipelines_tests.service.scoring_service import (
@@ -35,7 +31,6 @@ from evaluation_pipelines_tests.service.scoring_service import (
     open_service,
     wait_for,
 )
-from evaluation_pipelines_tests.workplace import NOW
 
 S1 = PATH.format("s1")
 
@@ -66,18 +61,6 @@ def test_a_request_is_scored_at_once_and_queues_the_tables_of_its_date(tmp_path:
         assert client.get(S1).json()["total_score"] == score.total_score
         queue = RebuildQueue(service.workplace.ledger)
         wait_for(lambda: [date.session_date for date in queue.pending(service.clock())])
-
-
-def test_requests_are_scored_at_the_same_time(tmp_path: Path) -> None:
-    names = [f"s{n}" for n in range(4)]
-    with open_service(tmp_path, *(session_with_texts(each) for each in names)) as service:
-        service.judge.latency_s = 0.8
-        for name in names:
-            service.client().post(PATH.format(name))
-        with worker_of(service):
-            for name in names:
-                assert ended(service, f"{name}#baseline-1").status == "completed"
-        assert service.judge.max_in_flight == 4
 
 
 def test_two_services_on_the_same_stores_score_a_request_once(tmp_path: Path) -> None:
@@ -167,57 +150,6 @@ def test_a_service_that_has_lost_the_lock_takes_it_again(tmp_path: Path) -> None
             assert ended(service).status == "completed"
         # The reply that arrived without the lock is used.
         assert service.judge.turns() == ["score", "missing-tools"]
-
-
-def test_a_request_is_served_by_a_run_that_judges_already(tmp_path: Path) -> None:
-    names = ("s1", *(f"other{n}" for n in range(6)))
-    with open_service(
-        tmp_path, *(session_with_texts(name) for name in names), judge_concurrency=1
-    ) as service:
-        service.judge.latency_s = 0.3
-        stores = service.workplace.stores
-        run = JudgeRun(stores, load_plans(stores, NOW), RunRequest("night"), service.clock)
-        with worker_of(service), ThreadPoolExecutor(1) as pool:
-            judging = pool.submit(run.run, stores.lake.partitions(AGENT_SESSIONS))
-            service.judge.wait_for(1)
-            service.client().post(PATH.format("other5"), json={"force_rescore": True})
-            score = ended(service, "other5#baseline-1")
-            open_now = [service.scores.by_session("default", f"{n}#baseline-1") for n in names]
-            assert (score.status, score.requested_by) == ("completed", "local")
-            # The others of the run have not ended yet.
-            assert sum(not each or each[-1].is_open for each in open_now) >= 3
-            report = judging.result(60)
-        assert len(report.totals) == 7
-        assert service.judge.max_in_flight <= 2  # one of the run, and one of people
-
-
-def test_a_run_lets_go_for_a_person_who_asks_for_another_judge(tmp_path: Path) -> None:
-    names = [f"s{n}" for n in range(1, 5)]
-    with open_service(
-        tmp_path, *(session_with_texts(name) for name in names), judge_concurrency=1
-    ) as service:
-        service.judge.latency_s = 0.2
-        stores = service.workplace.stores
-        other = PlanOverrides(model="judge-2")
-        run = JudgeRun(stores, load_plans(stores, NOW, other), RunRequest("ada"), service.clock)
-        with worker_of(service), ThreadPoolExecutor(1) as pool:
-            judging = pool.submit(run.run, stores.lake.partitions(AGENT_SESSIONS))
-            service.judge.wait_for(1)
-            service.client().post(PATH.format("s4"))
-            wait_for(lambda: [e for e in all_scores(service, "s4") if e.judge_model == "judge-1"])
-            wait_for(
-                lambda: any(
-                    score.total_score is not None and score.judge_model == "judge-1"
-                    for score in all_scores(service, "s4")
-                )
-            )
-            report = judging.result(60)
-        assert (len(report.totals), report.deferred.total(), report.stop_reason) == (3, 0, None)
-        assert service.judge.turns().count("score") == 4  # no reply was asked for twice
-
-
-def all_scores(service: ScoringService, name: str) -> list[Score]:
-    return service.scores.by_session("default", f"{name}#baseline-1")
 
 
 @pytest.mark.slow

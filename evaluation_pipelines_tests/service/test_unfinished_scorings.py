@@ -22,7 +22,6 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.session_windows import read_windows
@@ -262,31 +261,6 @@ def test_a_request_fails_after_its_attempts_with_the_reason(
         assert escape(record["error_message"]) in service.client().get(PAGE).text
         assert said(service, program) == ("failed", "failed", "not in progress")
         assert heard(service) == ["started", "progress", "failed"]
-
-
-def test_an_endpoint_that_cannot_be_reached_fails_a_request(
-    tmp_path: Path, program: Program
-) -> None:
-    with open_service(tmp_path, OPENAI_BASE_URL="http://127.0.0.1:9/v1") as service:
-        service.client().post(S1)
-        with worker_of(service):
-            score = ended(service)
-            wait_for(AlertStore(service.workplace.ledger).all)
-        assert (score.status, score.retriable) == ("failed", True)
-        assert "cannot be reached" in (score.error_message or "")
-        assert "Judge endpoint not responding" in service.client().get("/").text
-        assert said(service, program) == ("failed", "failed", "not in progress")
-        assert heard(service) == ["started", "progress", "failed"]
-
-
-def test_the_score_counts_if_only_the_missing_tools_are_not_answered(tmp_path: Path) -> None:
-    with open_service(tmp_path) as service:
-        service.judge.script_turn("missing-tools", http_error(401))
-        service.client().post(S1)
-        with worker_of(service):
-            score = ended(service)
-        assert score.status == "completed"
-        assert "401" in (score.missing_tools_error or "")
 
 
 def test_requests_share_one_circuit_breaker(tmp_path: Path) -> None:
