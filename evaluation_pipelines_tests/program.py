@@ -53,6 +53,13 @@ class Program:
         ]:
             monkeypatch.delenv(variable)
 
+    def set(self, variable: str, value: str | None) -> None:
+        """Set an environment variable for the rest of the test; ``None`` takes it away."""
+        if value is None:
+            self._monkeypatch.delenv(variable, raising=False)
+        else:
+            self._monkeypatch.setenv(variable, value)
+
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """Run it once."""
         self._monkeypatch.setattr(sys, "argv", ["evaluation-pipelines", *arguments])

@@ -1,19 +1,28 @@
-"""Alert checks: quality risks, regressions, silent sources."""
+"""Alert checks: quality risks, regressions, silent sources, damaged files."""
 
 import json
 import logging
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 
 import polars as pl
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
-from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    MODEL_REGRESSIONS,
+    QUARANTINE,
+    Table,
+)
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests import world
+from evaluation_pipelines_tests.judged import fill, session_with_texts
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world.lake_files import paths_of
 from evaluation_pipelines_tests.world.rows import frame, session, sessions_frame
@@ -176,3 +185,37 @@ def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workpl
     # After a month it is no longer expected, and its alert ends.
     assert check_alerts(workplace.stores, NOW + timedelta(days=60), LOG) == {}
     assert all(row.ended_at is not None for row in AlertStore(workplace.ledger).all())
+
+
+SOON = NOW.replace(year=2026, month=6, day=2)
+"""The day after the sessions: the checks look at the last seven."""
+
+
+def damage(workplace: Workplace, table: Table) -> str:
+    """Change a byte of the first file of a table; return its name."""
+    path = paths_of(workplace.lake, table)[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
+    """The overview reads no events: a file of them is found by the look of the service."""
+    fill(workplace, world.session("s1"))
+    name = damage(workplace, AGENT_EVENTS)
+    with Service(workplace, SOON).client() as client:
+        deadline = monotonic() + 30
+        while name not in (page := client.get("/").text) and monotonic() < deadline:
+            sleep(0.1)
+    assert name in page.partition('id="needs"')[2]
+
+
+def test_damaged_lines_in_quarantine_leave_the_other_checks(
+    workplace: Workplace,
+) -> None:
+    fill(workplace, world.session("s1"), b"broken\n")
+    name = damage(workplace, QUARANTINE)
+    answer = Service(workplace, SOON).client().get("/operations/doctor")
+    assert answer.status_code == 200
+    assert f"{name} is damaged" in answer.text

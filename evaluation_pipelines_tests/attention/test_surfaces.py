@@ -10,7 +10,6 @@ from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import polars as pl
-import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.key_ring import KeyRing
@@ -109,12 +108,10 @@ def client_of(stores: Stores) -> TestClient:
     return TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
 
 
-def test_every_surface_names_the_same_items_in_the_same_words(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_surface_names_the_same_items_in_the_same_words(program: Program) -> None:
     now = datetime.now(UTC)
     with open_receiver() as receiver:
-        monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", receiver.url)
+        program.set("EVAL_ALERT_WEBHOOK_URL", receiver.url)
         happen(program, now)
         alerts = receiver.texts
     items = json.loads(program("doctor", "--offline", "--format", "json").out)["items"]

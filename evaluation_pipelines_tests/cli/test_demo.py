@@ -18,10 +18,10 @@ from evaluation_pipelines_tests.world import session
 
 
 def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
-    program: Program, monkeypatch: pytest.MonkeyPatch
+    program: Program,
 ) -> None:
     first = program("demo")
-    monkeypatch.setenv("EVAL_DATA_DIR", "data")
+    program.set("EVAL_DATA_DIR", "data")
     second = program("demo")
     assert (first.code, second.code, second.err) == (0, 0, "")
     assert "lines or records could not be read and went to quarantine" in first.err

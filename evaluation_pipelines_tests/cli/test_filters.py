@@ -190,9 +190,9 @@ def sessions_of(program: Program, name: str, *arguments: str) -> set[str]:
     return {each for each in "ab" if f"{each}#baseline" in ran.out}
 
 
-def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVAL_SESSION_ATTRIBUTES", "epic")
-    monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
+def test_filters_choose_sessions(program: Program) -> None:
+    program.set("EVAL_SESSION_ATTRIBUTES", "epic")
+    program.set("EVAL_PEOPLE_VIEW", "person")
     built(program)
     for option, value in CONDITIONS.items():
         is_of_both = option in {"--label", "--program"}

@@ -1,8 +1,12 @@
-"""``forget`` on the terminal."""
+"""``forget`` and ``expire`` on the terminal."""
+
+from contextlib import closing
 
 import pytest
 
 from evaluation_pipelines.cli.conventions import PARTLY
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.erasure.two_people import EMAIL, SESSION, two_people
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world.built_before import build_by
@@ -70,3 +74,36 @@ def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
     built.land("again.jsonl", two_people())
     assert "  events of what was forgotten, left out: 4\n" in built("ingest").out
     assert "left out: 4 events of what was forgotten\n" in built("status").out
+
+
+def test_nothing_expires_unless_a_setting_says_so(program: Program) -> None:
+    ran = program("expire")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Nothing expires" in ran.out
+
+
+def test_what_would_be_deleted_is_deleted(program: Program) -> None:
+    build_by(program, two_people())
+    program.set("EVAL_KEEP_TEXTS_DAYS", "30")
+
+    planned, done = program("expire", "--dry-run"), program("expire")
+
+    assert planned.out.startswith("would delete texts of 2 dates: 2026-06-01 to 2026-06-02\n")
+    assert done.out.startswith("deleted texts of 2 dates: 2026-06-01 to 2026-06-02\n")
+    assert "  event_texts_landed: 12 rows" in done.out
+    assert "oldest events: 2026-06-01" in done.out
+    built = program("build", "--date", "2026-06-01")
+    assert built.code == 1
+    assert "EVAL_KEEP_TEXTS_DAYS" in built.out + built.err
+
+
+def test_a_date_that_is_being_built_is_partly_done(program: Program) -> None:
+    build_by(program, two_people())
+    program.set("EVAL_KEEP_TEXTS_DAYS", "30")
+    program.set("EVAL_LOCK_TIMEOUT_SECONDS", "1")
+    ledger = open_ledger("sqlite:///data/ledger.db")
+    with closing(ledger), held(ledger, "build 2026-06-01"):
+        ran = program("expire")
+    assert ran.code == PARTLY, ran.err
+    assert "not yet: " in ran.err
+    assert program("expire").code == 0

@@ -59,10 +59,8 @@ def test_unknown_persons_are_said(program: Program) -> None:
     assert "The people of many sessions are unknown in 1 row" in program("lift").out
 
 
-def test_the_minimum_number_of_sessions_is_a_setting(
-    lake: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_BASELINE_MIN", "6")
+def test_the_minimum_number_of_sessions_is_a_setting(lake: Program) -> None:
+    lake.set("EVAL_BASELINE_MIN", "6")
     ran = lake("lift")
 
     assert "not yet: 5 of 6" in ran.out

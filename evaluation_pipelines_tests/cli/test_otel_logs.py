@@ -13,14 +13,12 @@ NOWHERE = "clickhouse://reader:topsecret@127.0.0.1:9/otel"
 
 
 @pytest.fixture
-def with_rows(
-    program: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
-) -> Program:
+def with_rows(program: Program, clickhouse_over_http_database: str) -> Program:
     """The program with a table of two rows as its source."""
     with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
         create(clickhouse)
         export(clickhouse, [line(claude("user_prompt", n, session__id="a")) for n in (1, 2)])
-    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", clickhouse_over_http_database)
+    program.set("EVAL_OTEL_LOGS_DSN", clickhouse_over_http_database)
     return program
 
 
@@ -35,9 +33,9 @@ def test_rows_and_files_are_read_by_one_command(with_rows: Program) -> None:
 
 
 def test_doctor_says_whether_the_table_can_be_read_and_what_was_late(
-    with_rows: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
+    with_rows: Program, clickhouse_over_http_database: str
 ) -> None:
-    monkeypatch.setenv("EVAL_OTEL_LOGS_OVERLAP_MINUTES", "1")
+    with_rows.set("EVAL_OTEL_LOGS_OVERLAP_MINUTES", "1")
     with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
         export(clickhouse, [line(claude("user_prompt", 2 * 86_400, session__id="b"))])
         with_rows("ingest")
@@ -45,7 +43,7 @@ def test_doctor_says_whether_the_table_can_be_read_and_what_was_late(
     seen = with_rows("doctor").out
     assert "telemetry in ClickHouse at clickhouse://evaluation@127.0.0.1" in seen
     assert "1 row of 2026-06-01 in ClickHouse arrived later than the overlap: not read" in seen
-    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
+    with_rows.set("EVAL_OTEL_LOGS_DSN", NOWHERE)
     seen = with_rows("doctor").out
     nowhere = "telemetry in ClickHouse at clickhouse://reader@127.0.0.1:9/otel"
     assert f"failed: {nowhere} is not responding: " in seen

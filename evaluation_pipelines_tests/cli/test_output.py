@@ -42,31 +42,23 @@ def assert_safe(output: str) -> None:
 # -- malicious telemetry ---------------------------------------------------------------------------
 
 
-def test_malicious_names_are_safe_in_yaml_and_preserved(program: Program) -> None:
-    ran = program("score", "-", stdin=session("s", masque__name=f"{MALICIOUS}\0"))
-    assert ran.code == 0
-    assert_safe(ran.out)
-    document = yaml.safe_load(ran.out)
+def test_malicious_names_are_safe_and_preserved(program: Program) -> None:
+    content = session(MALICIOUS, MALICIOUS, masque__name=f"{MALICIOUS}\0")
+    told = [
+        program("score", "-", "--format", form, stdin=content) for form in ("yaml", "json", "table")
+    ]
+    for ran in told:
+        assert ran.code == 0
+        assert_safe(ran.out)
+    document = yaml.safe_load(told[0].out)
     assert document["masque"] == MALICIOUS
     assert len(document) == 9  # partial and reason: its tokens are unknown
-
-
-def test_malicious_names_are_safe_in_json_and_preserved(program: Program) -> None:
-    content = session(MALICIOUS, masque__name=MALICIOUS)
-    ran = program("score", "-", "--format", "json", stdin=content)
-    assert_safe(ran.out)
-    (record,) = ran.items()
+    (record,) = told[1].items()
     assert (record["masque"], record["session_id"]) == (MALICIOUS, MALICIOUS)
     # The key in the output finds the session.
     again = program("score", "-", "--session", record["session_key"], stdin=content)
     assert yaml.safe_load(again.out)["masque"] == MALICIOUS
-
-
-def test_malicious_names_stay_on_one_line_of_a_table_without_markup(program: Program) -> None:
-    content = session(MALICIOUS, MALICIOUS, masque__name=MALICIOUS)
-    ran = program("score", "-", "--format", "table", stdin=content)
-    assert_safe(ran.out)
-    _, _, rows = ran.out.partition("─\n")
+    _, _, rows = told[2].out.partition("─\n")
     assert len(rows.splitlines()) == 1
     assert rows.count("\ufffd[31m[red]bold[/red]\ufffd- a: b") == 3  # key, masque and model
 

@@ -51,11 +51,9 @@ def test_the_landing_folder_stays_as_its_owner_made_it(program: Program) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to any group")
-def test_a_group_reads_figures_database_and_reports_and_no_texts(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_reads_figures_database_and_reports_and_no_texts(program: Program) -> None:
     group = grp.getgrall()[-1].gr_name
-    monkeypatch.setenv("EVAL_SHARED_GROUP", group)
+    program.set("EVAL_SHARED_GROUP", group)
     run_all(program)
     readable = {path for path, mode in modes(program.folder / "data").items() if mode[-2] in "4567"}
     tables = {path.split("/")[1] for path in readable if path.startswith("lake/")}
@@ -64,10 +62,8 @@ def test_a_group_reads_figures_database_and_reports_and_no_texts(
     assert {path.partition("/")[0] for path in readable} == {"lake", "analytics_files", "reports"}
 
 
-def test_an_unknown_group_is_an_error_that_names_the_setting(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_SHARED_GROUP", "no-such-group")
+def test_an_unknown_group_is_an_error_that_names_the_setting(program: Program) -> None:
+    program.set("EVAL_SHARED_GROUP", "no-such-group")
     land(program)
     result = program("ingest")
     assert result.code == 1
@@ -100,14 +96,15 @@ def files_of_another_user(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["DATA_DIR", "ANALYTICS_PATH", "PROFILES_DIR"],
+    ("name", "url"),
+    [
+        ("DATA_DIR", "s3://bucket/lake"),
+        ("ANALYTICS_PATH", "s3:/bucket/lake"),
+        ("PROFILES_DIR", "file:///srv/lake"),
+    ],
 )
-@pytest.mark.parametrize("url", ["s3://bucket/lake", "s3:/bucket/lake", "file:///srv/lake"])
-def test_a_url_for_a_folder_is_refused(
-    program: Program, monkeypatch: pytest.MonkeyPatch, name: str, url: str
-) -> None:
-    monkeypatch.setenv(f"EVAL_{name}", url)
+def test_a_url_for_a_folder_is_refused(program: Program, name: str, url: str) -> None:
+    program.set(f"EVAL_{name}", url)
     result = program("ingest")
     assert result.code != 0
     assert f"EVAL_{name}" in result.err

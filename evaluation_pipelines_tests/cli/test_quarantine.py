@@ -27,12 +27,12 @@ def names(program: Program) -> list[str]:
 
 
 @pytest.fixture
-def filled(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+def filled(program: Program) -> Program:
     """A file with a valid line, a line that is too long, and one that is not JSON."""
     program.land("logs.jsonl", line(claude("user_prompt")) + LONG + HOSTILE)
-    monkeypatch.setenv("EVAL_MAX_LINE_BYTES", "2000")
+    program.set("EVAL_MAX_LINE_BYTES", "2000")
     assert program("ingest").code == 0
-    monkeypatch.delenv("EVAL_MAX_LINE_BYTES")
+    program.set("EVAL_MAX_LINE_BYTES", None)
     return program
 
 

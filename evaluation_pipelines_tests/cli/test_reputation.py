@@ -4,11 +4,10 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-import polars as pl
 import pytest
 
+from evaluation_pipelines.cli.reputation import sparkline
 from evaluation_pipelines.reputation.domain.signals import identity_id
-from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.servers.clickhouse_databases import PASSWORD
 
@@ -48,9 +47,9 @@ def payment(agent: str, delta: float) -> bytes:
 
 
 @pytest.fixture
-def program(program: Program, one_clickhouse_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Program:
+def program(program: Program, one_clickhouse_dsn: str) -> Program:
     """The program with a database of its own in an engine that stays open: opening takes long."""
-    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", one_clickhouse_dsn)
+    program.set("EVAL_CLICKHOUSE_DSN", one_clickhouse_dsn)
     return program
 
 
@@ -90,36 +89,12 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
     assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
     assert "2 in 90 days, 2 positive, 0 negative, confidence 0.02\n" in shown.out
-    record = json.loads(program("reputation", "list", "scout", "--format", "json").out)
-    assert record.pop("updated_at") > NOW.isoformat()
-    assert record == {
-        "agent_id": "scout",
-        "organization_id": "default",
-        "score": 740,
-        "lifecycle": "active",
-        "eval_count": 50,
-        "progress": None,
-        "window_size": 500,
-        "pass_rate": 1.0,
-        "avg_latency_ms": 50.0,
-        "streak": 50,
-    }
-
     novice = program("reputation", "list", "novice")
     assert "  score            12/50, calibrating\n" in novice.out
     assert "no signal in the last 90 days" in novice.out
-    assert (
-        json.loads(program("reputation", "list", "novice", "--format", "json").out)["score"] is None
-    )
     board = program("reputation", "list", "--limit", "1")
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
     assert "1 other: evaluation-pipelines reputation list --limit 2\n" in board.out
-
-    agents = pl.read_parquet(program("publish", "--files", "agent_scores").out.split())
-    assert agents.schema == AGENT_SCORES.schema
-    assert agents["score"].to_list() == [None, 740]
-    identities = pl.read_parquet(program("publish", "--files", "reputation_scores").out.split())
-    assert identities.schema == REPUTATION_SCORES.schema
 
 
 @pytest.mark.parametrize(
@@ -148,8 +123,6 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
     assert "  score            0/50, new\n  evaluations      none with" in unknown.out
-    record = json.loads(program("reputation", "list", "unknown", "--format", "json").out)
-    assert (record["score"], record["lifecycle"], record["eval_count"]) == (None, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"
     record = json.loads(program("reputation", "list", "--identity", who, "--format", "json").out)
     assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)
@@ -172,20 +145,18 @@ def test_an_agent_of_several_organizations_needs_the_organization(program: Progr
     assert both.code == 2
 
 
-def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_CLICKHOUSE_PATIENCE_S", "0")
-    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db")
+def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(program: Program) -> None:
+    program.set("EVAL_CLICKHOUSE_PATIENCE_S", "0")
+    program.set("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db")
     # In a separate process, to see everything that reaches the terminal.
     down = program.process("reputation", "list", "--tables")
     assert (down.code, down.out, down.err.count("\n")) == (1, "", 1)
     assert down.err.startswith("error: ClickHouse at clickhouse://me@127.0.0.1:1/db could not be")
-    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "mysql://me:topsecret@127.0.0.1/db")
+    program.set("EVAL_CLICKHOUSE_DSN", "mysql://me:topsecret@127.0.0.1/db")
     wrong = program("reputation", "list", "--tables")
     assert wrong.code == 1
     assert "EVAL_CLICKHOUSE_DSN" in wrong.err
-    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db?x=1")
+    program.set("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db?x=1")
     option = program.process("reputation", "list", "--tables")
     assert (option.code, option.err.count("\n")) == (1, 1)
     assert "options after its question mark" in option.err
@@ -241,16 +212,24 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
 
 
 def test_the_same_commands_work_on_a_server(
-    program: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
+    program: Program, clickhouse_over_http_database: str
 ) -> None:
-    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", clickhouse_over_http_database)
+    program.set("EVAL_CLICKHOUSE_DSN", clickhouse_over_http_database)
     empty = program("reputation", "list", "--tables")
     assert (empty.code, empty.out) == (1, "")
     assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
-    assert program("reputation", "update", "--tables").out.count("\n") == 6
     program.land("evaluations/a.jsonl", evaluations("scout", 1))
     updated = program("reputation", "update")
     assert "0 identities and 1 agent scored" in updated.out
     assert PASSWORD not in empty.err + updated.out + updated.err
     assert "1/50" in program("reputation", "list", "scout").out
     assert not (program.folder / "data" / "clickhouse").exists()
+
+
+def test_bars_rise_with_the_values_and_unknown_ones_are_dots() -> None:
+    # Eight bars over -1 to 1: 0 is at 3.5, which rounds to the even 4.
+    assert sparkline([-1.0, None, 0.0, 1.0], -1, 1) == "▁·▅█"
+
+
+def test_values_beyond_the_limits_are_shown_at_them() -> None:
+    assert sparkline([-3.0, 3.0], -1, 1) == "▁█"

@@ -5,7 +5,6 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
 import yaml
 
 from evaluation_pipelines.demo.landing import SAMPLES
@@ -109,11 +108,11 @@ def test_a_folder_in_which_nothing_has_arrived_yet_names_the_next_step(program: 
 
 
 def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    program.set("HOME", str(home))
+    program.set("CLAUDE_CONFIG_DIR", None)
     none = program("score", "--local")
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("error: no transcript of a session found on this machine.")

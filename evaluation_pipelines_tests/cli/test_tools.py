@@ -102,23 +102,6 @@ def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     assert "model-a 4 1 25.0 1 1 1 4 of 4 100 0.01 0.02 1 of 1".split() in lines(Ran(0, models, ""))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "name one SESSION, or give --fleet"),
-        (("s", "--fleet"), "name one SESSION, or give --fleet"),
-        (("s", "--date", "2026-06-01"), "--date requires --fleet"),
-    ],
-)
-def test_conflicting_options_are_refused(
-    program: Program, arguments: tuple[str, ...], message: str
-) -> None:
-    ran = program("tools", *arguments)
-
-    assert ran.code == 2
-    assert message in " ".join(ran.err.replace("│", " ").split())
-
-
 def test_a_session_without_known_outcomes_and_one_with_many_calls(program: Program) -> None:
     denied_call = [claude("tool_decision", 1, session__id="d", tool_name="Read", decision="reject")]
     many = [result(n, "Read", "true", {"file_path": "a"}) for n in range(22)]
@@ -130,3 +113,14 @@ def test_a_session_without_known_outcomes_and_one_with_many_calls(program: Progr
     assert "effectiveness unknown: no call with a known outcome" in denied
     assert "calls not counted: 1 denied" in denied
     assert "1 more not shown: use --format json" in program("tools", "s").out
+
+
+def test_conflicting_options_are_refused(program: Program) -> None:
+    for arguments, message in (
+        ((), "name one SESSION, or give --fleet"),
+        (("s", "--fleet"), "name one SESSION, or give --fleet"),
+        (("s", "--date", "2026-06-01"), "--date requires --fleet"),
+    ):
+        ran = program("tools", *arguments)
+        assert ran.code == 2
+        assert message in " ".join(ran.err.replace("│", " ").split())

@@ -25,8 +25,8 @@ from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.sql_files import clickhouse_migrations
-from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import FOLDER, Block, blocks, named, table_rows
+from evaluation_pipelines_tests.docs.worked_examples import worked_out
 
 TEXT = named("reputation.md")
 EXAMPLE = Path(__file__).with_name("reputation-example.md").read_text("utf-8")

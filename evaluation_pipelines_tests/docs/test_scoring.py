@@ -17,9 +17,8 @@ from evaluation_pipelines.sessions.domain.performance import (
     score_sessions,
 )
 from evaluation_pipelines.sessions.percentiles import with_percentiles
-from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
-from evaluation_pipelines_tests.docs.worked_examples import Claim, claims
+from evaluation_pipelines_tests.docs.worked_examples import Claim, claims, worked_out
 from evaluation_pipelines_tests.world.rows import session, sessions_frame
 
 TEXT = named("scoring.md")

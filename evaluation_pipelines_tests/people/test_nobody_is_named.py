@@ -246,10 +246,10 @@ def shown(program: Program, view: PeopleView) -> Seen:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_command_names_who_is_hidden(
-    built: Workplace, program: Program, monkeypatch: pytest.MonkeyPatch, view: PeopleView
+    built: Workplace, program: Program, view: PeopleView
 ) -> None:
-    monkeypatch.setenv("EVAL_DATA_DIR", str(built.settings.data_dir))
-    monkeypatch.setenv("EVAL_PEOPLE_VIEW", view)
+    program.set("EVAL_DATA_DIR", str(built.settings.data_dir))
+    program.set("EVAL_PEOPLE_VIEW", view)
     (program.folder / "who.jsonl").write_bytes(of_ada("a1"))
     found = shown(program, view).traces()
     if view == "person":

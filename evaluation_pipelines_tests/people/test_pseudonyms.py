@@ -119,11 +119,9 @@ def test_sessions_of_before_the_pseudonyms_are_of_the_person_as_well(tmp_path: P
             assert select(workplace.stores, subject).named_sessions.height == 2
 
 
-def test_the_option_takes_the_name_and_reports_show_the_pseudonym(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_PSEUDONYMIZE", "true")
-    monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
+def test_the_option_takes_the_name_and_reports_show_the_pseudonym(program: Program) -> None:
+    program.set("EVAL_PSEUDONYMIZE", "true")
+    program.set("EVAL_PEOPLE_VIEW", "person")
     program.land("logs.jsonl", of_ada())
     program("ingest")
     program("build")

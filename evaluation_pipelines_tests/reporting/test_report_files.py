@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import obstore
-import pytest
 from obstore.store import from_url
 
 from evaluation_pipelines.erasure.domain.subject import Subject
@@ -59,9 +58,9 @@ def test_a_browser_is_told_what_a_report_is(bucket: Bucket, tmp_path: Path) -> N
 
 
 def test_a_bucket_that_refuses_is_said_and_the_database_is_published(
-    program: Program, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    program: Program, bucket: Bucket
 ) -> None:
-    monkeypatch.setenv("EVAL_REPORTS_DIR", bucket.url)
+    program.set("EVAL_REPORTS_DIR", bucket.url)
     build_by(program, session("a"))
     bucket.proxy.always = "403"
     ran = program("publish")

@@ -37,11 +37,9 @@ def test_the_statements_drop_the_copy_and_no_other_table(
         assert client.query("show tables").result_rows == [("otel_logs",)]
 
 
-def test_doctor_and_forget_fail_and_show_no_password(
-    built_days: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_and_forget_fail_and_show_no_password(built_days: Program) -> None:
     before = built_days("sessions", "--format", "csv").out
-    monkeypatch.setenv(COPY, "clickhouse://eva:topsecret@db.test:8123/dashboards")
+    built_days.set(COPY, "clickhouse://eva:topsecret@db.test:8123/dashboards")
     said = f"{COPY} names ClickHouse at clickhouse://eva@db.test:8123/dashboards: its copy"
     ran = built_days("doctor", "--offline")
     assert ran.code == 1

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import open_workplace
@@ -52,28 +51,31 @@ def judging(folder: Path) -> Iterator[Service]:
         yield service
 
 
-def keys_of(service: Service) -> dict[str, str]:
-    """Make a key of every role for acme, and one of all organizations for operators."""
-    keys = {str(role): service.key(role, "acme") for role in Role}
-    return {**keys, "all": service.key(Role.OPERATOR)}
-
-
 def work(
-    organization: str, session: str, second: float, label: str = "simple", **call: object
+    organization: str,
+    session: str,
+    second: float,
+    label: str = "simple",
+    *,
+    calls: int = 1,
+    agent: str | None = None,
+    model: str = "model-a",
+    **call: object,
 ) -> bytes:
-    """Return a prompt, a shell call and an answered request."""
-    of = {
+    """Return a prompt, shell calls a second apart and an answered request; ``call`` is of each."""
+    of: dict[str, object] = {
         "session__id": session,
         "organization__id": organization,
         "classification__label": label,
+        "agent__id": agent,
     }
     given = {"tool_name": "Bash", "success": "true", "tool_parameters": COMMAND, **call}
+    used: dict[str, object] = {"input_tokens": 100, "output_tokens": 200, "cost_usd": 0.01}
     return line(
         claude("user_prompt", second, prompt="Read the plan", **of),
-        claude("tool_result", second + 10, **given, **of),
-        claude("api_request", second + 20, input_tokens=100, output_tokens=200, cost_usd=0.01,
-               model="model-a", **of),
-    )  # fmt: skip
+        *(claude("tool_result", second + 10 + place, **given, **of) for place in range(calls)),
+        claude("api_request", second + 20, model=model, **used, **of),
+    )
 
 
 def path_of(session: str) -> str:

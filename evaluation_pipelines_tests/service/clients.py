@@ -1,9 +1,10 @@
 """Clients of a service that runs within the test."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
@@ -15,6 +16,13 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 ADDRESS = "http://localhost:8400"
+
+Keys: TypeAlias = dict[tuple[Role, str | None], str]
+"""Keys by role and organization; ``None``: of all."""
+Clients: TypeAlias = dict[str, TestClient]
+"""Clients by role of their key."""
+Browse: TypeAlias = Callable[..., TestClient]
+"""Gives the browser of a role and an organization."""
 
 
 class Service:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from starlette.testclient import TestClient
 
-from evaluation_pipelines_tests.service.answers import answering, keys_of
-from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines_tests.service.answers import answering
+from evaluation_pipelines_tests.service.clients import Browse, Clients, Keys, Service
 from evaluation_pipelines_tests.workplace import Workplace
 
 
@@ -24,6 +24,20 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def clients(answered: Service) -> dict[str, TestClient]:
-    """Clients with the keys of ``keys_of``."""
-    return {role: answered.client(key) for role, key in keys_of(answered).items()}
+def clients(answered: Service, keys: Keys) -> Clients:
+    """Clients of every role for acme, and one of all organizations for operators."""
+    of_acme = {str(role): answered.client(keys[role, "acme"]) for role in Role}
+    return {**of_acme, "all": answered.client(keys[Role.OPERATOR, None])}
+
+
+@pytest.fixture(scope="module")
+def keys(answered: Service) -> Keys:
+    """Keys of each role of acme, of beta, of another organization, and of all."""
+    owners = ("acme", "beta", "other", None)
+    return {(role, owner): answered.key(role, owner) for role in Role for owner in owners}
+
+
+@pytest.fixture
+def browse(answered: Service, keys: Keys) -> Browse:
+    """Return the browser of a role, of all organizations unless one is named."""
+    return lambda role, owner=None: answered.browser(keys[role, owner])

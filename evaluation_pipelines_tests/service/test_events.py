@@ -125,26 +125,6 @@ def test_a_listener_resumes_where_it_was_without_a_gap_while_others_write(
     assert types(seen) == ["started", "completed"] * sessions
 
 
-def test_an_organization_sees_its_own_events_alone(service: Service, workplace: Workplace) -> None:
-    key = service.key(Role.READER, "acme")
-    score(workplace.ledger, "theirs", "other")
-    AlertStore(workplace.ledger).put(Alert("parked", "c", "title", "text"), NOW)
-    score(workplace.ledger, "ours", "acme")
-    with service.client(key) as client:
-        with client.websocket_connect(f"{ALL}&after=0") as socket:
-            score(workplace.ledger, "theirs-2", "other")
-            score(workplace.ledger, "ours-2", "acme")
-            messages = received(socket, 4)
-        assert [message["session_id"] for message in messages] == [
-            "ours",
-            "ours",
-            "ours-2",
-            "ours-2",
-        ]
-    channel = parse_channel("alerts", "acme")
-    assert ServiceEvents(workplace.ledger).after(0, *channel.conditions) == []
-
-
 @pytest.mark.parametrize("name", ["theirs", "theirs%23baseline-1", "none", "none%23baseline-1"])
 def test_a_session_of_another_organization_is_as_unknown_as_one_that_is_not(
     service: Service, workplace: Workplace, name: str
@@ -346,23 +326,33 @@ def test_a_listener_ahead_of_the_poller_gets_nothing_twice(ledger: Ledger) -> No
     assert json.loads(asyncio.run(listen()))["session_id"] == "s2"
 
 
+def heard(ledger: Ledger, after: int | None, *meanwhile: str) -> dict[str, Any]:
+    """Return the first message to a listener; sessions are scored while it listens."""
+
+    async def listen() -> dict[str, Any]:
+        hub = EventHub(ledger, poll_seconds=0.01)
+        async with hub.running():
+            messages = hub.messages(parse_channel("sessions", None), after)
+            coming = asyncio.create_task(anext(messages))
+            await asyncio.wait_for(hub._is_started.wait(), 10)
+            for name in meanwhile:
+                await asyncio.to_thread(score, ledger, name)
+            try:
+                return dict(json.loads(await coming))
+            finally:
+                await messages.aclose()
+
+    return asyncio.run(listen())
+
+
 def test_a_listener_hears_that_older_events_are_deleted(ledger: Ledger) -> None:
     score(ledger, "s1")
     ServiceEvents(ledger).sweep(NOON + timedelta(seconds=1))
     score(ledger, "s2")
 
-    async def first(after: int) -> dict[str, Any]:
-        hub = EventHub(ledger)
-        async with hub.running():
-            messages = hub.messages(parse_channel("sessions", None), after)
-            try:
-                return dict(json.loads(await anext(messages)))
-            finally:
-                await messages.aclose()
-
-    assert asyncio.run(first(0)) == {"type": "events.missed", "oldest_event_id": 4}
-    assert asyncio.run(first(3))["type"] == "scoring.completed"
-    assert asyncio.run(first(4))["session_id"] == "s2"
+    assert heard(ledger, 0) == {"type": "events.missed", "oldest_event_id": 4}
+    assert heard(ledger, 3)["type"] == "scoring.completed"
+    assert heard(ledger, 4)["session_id"] == "s2"
 
 
 def test_nothing_is_missed_behind_evaluations(ledger: Ledger) -> None:
@@ -370,12 +360,7 @@ def test_nothing_is_missed_behind_evaluations(ledger: Ledger) -> None:
     EventStore(ledger).record(MARCH_1, [announced], NOON)
     score(ledger, "s1")
 
-    async def first() -> dict[str, Any]:
-        hub = EventHub(ledger)
-        async with hub.running():
-            return dict(json.loads(await anext(hub.messages(parse_channel("sessions", None), 0))))
-
-    assert asyncio.run(first())["type"] == "scoring.started"
+    assert heard(ledger, 0)["type"] == "scoring.started"
 
 
 def test_the_poller_goes_on_after_a_failure_of_the_ledger(
@@ -388,17 +373,5 @@ def test_the_poller_goes_on_after_a_failure_of_the_ledger(
             raise LedgerLockedError("busy")
         return original(*args, **options)
 
-    async def listen() -> str:
-        hub = EventHub(ledger, poll_seconds=0.01)
-        async with hub.running():
-            messages = hub.messages(parse_channel("sessions", None), None)
-            coming = asyncio.create_task(anext(messages))
-            await asyncio.wait_for(hub._is_started.wait(), 10)
-            await asyncio.to_thread(score, ledger, "s1")
-            try:
-                return await coming
-            finally:
-                await messages.aclose()
-
     monkeypatch.setattr(ServiceEvents, "after", failing)
-    assert json.loads(asyncio.run(listen()))["session_id"] == "s1"
+    assert heard(ledger, None, "s1")["session_id"] == "s1"

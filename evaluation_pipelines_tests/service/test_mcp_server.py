@@ -76,7 +76,7 @@ def asked(folder: Path, key: str, questions: list[tuple[str, dict[str, Any]]]) -
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Acme has a1 and a2 of an hour ago, whose only call failed; beta has b1."""
     second = datetime.now(UTC).timestamp() - NOON_NS / 1e9 - 3600
-    failed = {
+    failed: dict[str, Any] = {
         "success": "false",
         "error": HOSTILE,
         "user__email": ANN,
@@ -181,12 +181,12 @@ def test_a_session_that_awaits_a_blind_review_shows_no_score(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("key", "said"), [("", "not set"), ("ep_wrong", "no accepted key")])
 def test_once_there_are_keys_one_is_needed(
-    key: str, said: str, workplace: Workplace, program: Program, monkeypatch: pytest.MonkeyPatch
+    key: str, said: str, workplace: Workplace, program: Program
 ) -> None:
     Service(workplace).key(Role.READER, "acme")
-    monkeypatch.setenv("EVAL_DATA_DIR", str(workplace.settings.data_dir))
+    program.set("EVAL_DATA_DIR", str(workplace.settings.data_dir))
     if key:
-        monkeypatch.setenv("EVAL_MCP_KEY", key)
+        program.set("EVAL_MCP_KEY", key)
 
     ran = program("mcp")
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from starlette.requests import Request
@@ -36,6 +37,8 @@ from evaluation_pipelines_tests.world import session
 
 HEAD = b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 KIB, MIB = 1024, 1024 * 1024
+Impatient: TypeAlias = tuple[Service, int]
+"""A service and its port."""
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
@@ -43,7 +46,7 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, int]]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Impatient]:
     """A server that waits a tenth of a second for a head, and three for a body; its port."""
     folder = tmp_path_factory.mktemp("impatient")
     with pytest.MonkeyPatch.context() as patch, open_workplace(folder) as workplace:
@@ -59,7 +62,7 @@ def connected(port: int) -> Iterator[socket.socket]:
         yield client
 
 
-def test_a_websocket_is_no_head_that_never_ends(impatient: tuple[Service, int]) -> None:
+def test_a_websocket_is_no_head_that_never_ends(impatient: Impatient) -> None:
     with (
         connect(f"ws://localhost:{impatient[1]}/api/v1/events?channel=sessions") as listener,
         pytest.raises(TimeoutError),
@@ -68,16 +71,14 @@ def test_a_websocket_is_no_head_that_never_ends(impatient: tuple[Service, int]) 
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/lo", HEAD])
-def test_a_head_that_never_ends_is_not_waited_for(
-    impatient: tuple[Service, int], sent: bytes
-) -> None:
+def test_a_head_that_never_ends_is_not_waited_for(impatient: Impatient, sent: bytes) -> None:
     with connected(impatient[1]) as client:
         client.sendall(sent)
         assert everything(client) == b""
 
 
 def test_a_second_head_that_never_ends_is_not_waited_for_either(
-    impatient: tuple[Service, int],
+    impatient: Impatient,
 ) -> None:
     with connected(impatient[1]) as client:
         client.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
@@ -86,7 +87,7 @@ def test_a_second_head_that_never_ends_is_not_waited_for_either(
         assert everything(client) == b""
 
 
-def test_a_body_that_never_ends_is_408(impatient: tuple[Service, int]) -> None:
+def test_a_body_that_never_ends_is_408(impatient: Impatient) -> None:
     with connected(impatient[1]) as client:
         client.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
         answer = everything(client)
@@ -140,7 +141,7 @@ def test_who_never_ends_a_body_after_the_answer_is_not_waited_for(
             drip(client)
 
 
-def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) -> None:
+def test_a_body_that_is_cut_is_stored_nowhere(impatient: Impatient) -> None:
     service, port = impatient
     body = session("cut")
     with connected(port) as client:
@@ -209,11 +210,15 @@ def test_a_connection_that_waits_makes_room_and_one_at_work_does_not(
     assert b'{"error":{"code":"overloaded",' in refused
 
 
-def test_a_trusted_proxy_speaks_for_many_addresses() -> None:
-    class Open:
-        def end(self) -> None:
-            raise AssertionError
+class Open:
+    """A connection that must not be ended."""
 
+    def end(self) -> None:
+        """Fail."""
+        raise AssertionError
+
+
+def test_a_trusted_proxy_speaks_for_many_addresses() -> None:
     some = Connections(["10.0.0.1"], limit=3, limit_of_address=1)
     first, *others = (Open() for _ in range(4))
     some.works(first)
@@ -228,10 +233,6 @@ def test_a_trusted_proxy_speaks_for_many_addresses() -> None:
 
 
 def test_each_connection_that_has_ended_makes_room_for_one() -> None:
-    class Open:
-        def end(self) -> None:
-            raise AssertionError
-
     some, (first, second, third, fourth) = Connections(limit_of_address=2), (Open() for _ in "abcd")
     for connection in (first, second):
         assert some.admit(connection, "10.0.0.1")

@@ -1,5 +1,6 @@
-"""Evaluations sent to the service, and the reputation that follows."""
+"""Evaluations and outcomes sent to the service, and the reputation that follows."""
 
+import csv
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, prof
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import claude, line
 
 SENT = {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40}
 UNKNOWN = {
@@ -135,3 +137,34 @@ def test_the_answer_to_a_reviewer_counts_no_session_that_awaits_review(service: 
         for key in (ingest, operator)
     ]
     assert counts == [2 + 1, 1 + 1]  # a key that cannot review sees both sessions
+
+
+OUTCOME = {"session_id": "one", "kind": "merged", "reference": "pull/12"}
+
+
+def test_an_outcome_is_stored_for_the_organization_of_its_key(service: Service) -> None:
+    acme = service.client(service.key(Role.INGEST, "acme"))
+    stored = {"organization_id": "acme", **OUTCOME, "value": 1.0, "is_known": False}
+    for _ in range(2):
+        answer = acme.post("/api/v1/outcomes", json=OUTCOME)
+        assert (answer.status_code, answer.json()) == (200, stored)
+    assert (
+        acme.post("/api/v1/outcomes", json={**OUTCOME, "organization": "beta"}).status_code == 404
+    )
+    # A key learns nothing of the sessions of another organization.
+    service.workplace.land("a.jsonl", line(claude("user_prompt", session__id="one")))
+    service.workplace.ingest()
+    assert acme.post("/api/v1/outcomes", json=OUTCOME).json()["is_known"] is False
+    of_default = service.client(service.key(Role.INGEST, "default"))
+    assert of_default.post("/api/v1/outcomes", json=OUTCOME).json()["is_known"] is True
+    service.workplace.build()
+    reader = service.client(service.key(Role.READER))
+    (row,) = csv.DictReader(reader.get("/sessions.csv").text.splitlines())
+    assert [row[name] for name in ("commit", "merged", "reverted")] == ["", "true", ""]
+    assert [row[name] for name in ("survival_7d", "tests_after_last_edit")] == ["", ""]
+    for outcome, number in (("merged", 1), ("not_merged", 0), ("reverted", 0)):
+        listed = reader.get("/api/v1/sessions", params={"outcome": outcome}).json()["sessions"]
+        assert len(listed) == number, outcome
+    assert reader.get("/api/v1/sessions?outcome=lost").status_code == 400
+    refused = acme.post("/api/v1/outcomes", json={**OUTCOME, "kind": "nonsense"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_outcome")

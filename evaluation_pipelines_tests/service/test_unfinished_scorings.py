@@ -26,7 +26,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.session_windows import read_windows
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines_tests.judge_scripts import Scripted, hangs, http_error, reset
+from evaluation_pipelines_tests.judge_scripts import Scripted, hangs, http_error
 from evaluation_pipelines_tests.judged import open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
 from evaluation_pipelines_tests.program import SCRIPT, Program
@@ -239,11 +239,7 @@ def content_of(service: ScoringService) -> dict[str, Any]:
     ("fault", "reason", "calls"),
     [
         (hangs(), "no complete answer within", 3),
-        (reset(), "closed the connection", 3),
-        (http_error(500), "the endpoint answered 500", 3),
-        (http_error(429), "the endpoint answered 429", 3),
         (http_error(401), "the endpoint answered 401", 1),
-        (http_error(404), "the endpoint answered 404", 1),
     ],
 )
 def test_a_request_fails_after_its_attempts_with_the_reason(

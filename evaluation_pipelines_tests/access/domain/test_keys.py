@@ -1,4 +1,4 @@
-"""Keys: which text is accepted, and what roles may do."""
+"""Keys and groups: which text is accepted, what roles may do, what a grant takes away."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -8,11 +8,14 @@ import pytest
 from evaluation_pipelines.access.domain.keys import (
     AccessKey,
     Caller,
+    GroupError,
     KeyNameError,
     Role,
     check_key,
     find_key,
     key_text,
+    narrowed,
+    parse_grants,
     secret_hash,
 )
 
@@ -105,3 +108,36 @@ def test_a_key_cannot_be_of_such_an_organization(organization: str) -> None:
 def test_names_that_a_key_can_have() -> None:
     check_key("ada@example.com", "Ärzte / Süd")
     check_key("a" * 64, None)
+
+
+GRANTS = parse_grants(["admins=operator", "devs=reader@acme", "staff=reviewer"])
+PROXY = Caller("proxy", None, Role.OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("caller", "groups", "found"),
+    [
+        (PROXY, {"staff", "admins"}, (Role.OPERATOR, None)),  # the first grant, not the first group
+        (PROXY, {"devs", "staff"}, (Role.READER, "acme")),
+        (PROXY, {"staff"}, (Role.REVIEWER, None)),
+        (PROXY, {"other"}, None),
+        (PROXY, set(), None),
+        # Nothing is added to what the key may.
+        (Caller("proxy", None, Role.REVIEWER), {"admins"}, None),
+        (Caller("proxy", "beta", Role.OPERATOR), {"devs"}, None),
+        (Caller("proxy", "beta", Role.OPERATOR), {"staff"}, (Role.REVIEWER, "beta")),
+        (Caller("proxy", "acme", Role.OPERATOR), {"devs"}, (Role.READER, "acme")),
+    ],
+)
+def test_a_grant_takes_away_and_adds_nothing(
+    caller: Caller, groups: set[str], found: tuple[Role, str | None] | None
+) -> None:
+    result = narrowed(caller, GRANTS, groups)
+    assert (None if result is None else (result.role, result.organization)) == found
+    assert result is None or result.name == "proxy"
+
+
+@pytest.mark.parametrize("text", ["admins", "=reader", "a=boss", "a=reader@", "a=Reader"])
+def test_what_is_no_grant_is_refused(text: str) -> None:
+    with pytest.raises(GroupError, match="GROUP=ROLE"):
+        parse_grants([text])

@@ -139,8 +139,8 @@ def test_an_installation_that_is_well() -> None:
             "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nRead",
         ),
         (
-            {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
-            *("failed", "1.5 kB of telemetry not read yet (since 2026-06-01 11:00)"),
+            {"unread_bytes": 1500, "oldest_unread": NOW - timedelta(seconds=61)},
+            *("failed", "1.5 kB of telemetry not read yet (since 2026-06-01 11:58)"),
             "evaluation-pipelines ingest",
         ),
         (

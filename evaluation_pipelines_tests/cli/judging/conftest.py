@@ -14,13 +14,13 @@ LONG_AGO_S = -480 * DAY_S
 
 
 @pytest.fixture
-def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+def judge(program: Program) -> Iterator[JudgeEndpoint]:
     """A judge endpoint and three sessions."""
     lines = [session_with_texts(f"s{n}", LONG_AGO_S + 60 * n) for n in range(1, 4)]
     build_by(program, b"".join(lines))
     with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
-        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
+        program.set("OPENAI_BASE_URL", endpoint.base_url)
+        program.set("EVAL_JUDGE_MODEL", "judge-1")
+        program.set("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
+        program.set("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
         yield endpoint

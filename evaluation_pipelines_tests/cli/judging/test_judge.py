@@ -1,5 +1,7 @@
-"""``judge``: requests, runs and scores."""
+"""``judge``: requests, runs, scores and ``judge validate``."""
 
+import csv
+import json
 import os
 import re
 import shutil
@@ -12,10 +14,11 @@ import pytest
 
 import evaluation_pipelines
 from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.judging import validation
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     hangs,
     http_error,
@@ -45,9 +48,9 @@ def test_a_request_is_left_to_the_next_run(program: Program, judge: JudgeEndpoin
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_says_what_it_did(
-    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    program: Program, judge: JudgeEndpoint, number: signal.Signals
 ) -> None:
-    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
+    program.set("EVAL_JUDGE_CONCURRENCY", "1")
     judge.script(says(score_reply(64)), hangs())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -141,9 +144,9 @@ def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndp
 
 @pytest.mark.parametrize("what", ["run", "run --collect", "s1"])
 def test_without_an_endpoint_a_command_that_judges_says_what_to_set(
-    program: Program, monkeypatch: pytest.MonkeyPatch, what: str
+    program: Program, what: str
 ) -> None:
-    monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+    program.set("EVAL_JUDGE_MODEL", "judge-1")
     ran = program("judge", *what.split())
     assert (ran.code, "no judge endpoint is configured: set OPENAI_BASE_URL" in ran.err) == (
         1,
@@ -152,7 +155,7 @@ def test_without_an_endpoint_a_command_that_judges_says_what_to_set(
 
 
 def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
-    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+    program: Program, judge: JudgeEndpoint
 ) -> None:
     program("judge", "run")
     assert program("judge", "list", "obsolete").out == (
@@ -162,8 +165,8 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     copy_rubric(mine)
     words = mine / "score.md"
     words.write_text(words.read_text() + "\nBe strict.\n")
-    monkeypatch.setenv("EVAL_JUDGE_RUBRICS_DIR", str(mine.parent))
-    monkeypatch.setenv("EVAL_JUDGE_RUBRIC", "mine")
+    program.set("EVAL_JUDGE_RUBRICS_DIR", str(mine.parent))
+    program.set("EVAL_JUDGE_RUBRIC", "mine")
     told = "nothing is due; 3 scored by another rubric or wording (--obsolete: score again)"
     assert told in program("judge", "run").out
     assert "3 of 3 sessions judged" in program("judge", "run", "--obsolete").out
@@ -214,3 +217,47 @@ def test_a_command_that_judges_names_who_judges_already(
     named = f"process {os.getpid()} on {socket.gethostname()}"
     assert (refused.code, refused.out) == (3, "")
     assert f"error: {named} is judging: try again when it has ended" in refused.err
+
+
+TASK = "csv-import.yaml"
+
+
+@pytest.fixture
+def validated(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
+    """A judge that was validated twice with one task, once without attacks."""
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    text = (validation.SHIPPED_SESSIONS / TASK).read_text("utf-8")
+    (shipped / TASK).write_text(text, "utf-8")
+    monkeypatch.setattr(validation, "SHIPPED_SESSIONS", shipped)
+    with open_judge_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        assert program("judge", "validate", "--no-attacks").code == 0
+        assert program("judge", "validate", "--no-attacks", "--model", "judge-2").code == 0
+    return program
+
+
+def test_it_prints_figures_and_compares(validated: Program) -> None:
+    shown = validated("judge", "validate", "--last", "--model", "judge-2")
+    assert shown.code == 0
+    assert shown.out.startswith("Validation of judge-2, rubric agent-methodology\n")
+    assert "verdict_rate" in shown.out
+    assert "\n6 sessions asked, 0 unreachable, " in shown.out
+    assert "The same sessions by other judges" in shown.out
+    assert "judge-1" in shown.out
+
+    record = json.loads(validated("judge", "validate", "--last", "--format", "json").out)
+    assert record["judge_model"] == "judge-2"
+    assert len(record["sessions"]) == record["judged_sessions"] == 6
+    rows = list(
+        csv.DictReader(validated("judge", "validate", "--last", "--format", "csv").out.splitlines())
+    )
+    rates = {row["judge_model"]: row["value"] for row in rows if row["figure"] == "verdict_rate"}
+    assert rates == {"judge-2": "1.0", "judge-1": "1.0"}
+
+
+def test_without_a_judge_or_a_run_it_says_so(program: Program) -> None:
+    refused = program("judge", "validate")
+    assert (refused.code, "set EVAL_JUDGE_MODEL" in refused.err) == (1, True)
+    assert "never validated" in program("judge", "validate", "--last").err

@@ -13,16 +13,16 @@ from evaluation_pipelines_tests.world import DAY_S
 
 
 @pytest.fixture
-def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+def judge(program: Program) -> Iterator[JudgeEndpoint]:
     """Six sessions of February 6, 2025 by judge-1 (60 points), and the settings of judge-2 (70)."""
     land(program, "first.jsonl", 0)
     with open_judge_endpoint() as endpoint:
         endpoint.always_as("judge-1", says(score_reply(60)))
         endpoint.always_as("judge-2", says(score_reply(70)))
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        program.set("OPENAI_BASE_URL", endpoint.base_url)
+        program.set("EVAL_JUDGE_MODEL", "judge-1")
         assert program("judge", "run").code == 0
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-2")
+        program.set("EVAL_JUDGE_MODEL", "judge-2")
         yield endpoint
 
 

@@ -1,12 +1,10 @@
-"""``judge list``, ``judge list events``, and what other commands show of the judge."""
+"""``judge list`` and its lists, ``judge run --collect``, what other commands show of the judge."""
 
 import csv
 import io
 import json
 import re
 from datetime import UTC, datetime
-
-import pytest
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
@@ -20,13 +18,13 @@ ODD = "Decent \x1b[31mwork\x1b[0m,\nI would say = 70."
 
 
 def test_scores_and_failures_are_listed_with_flags_words_and_spending(
-    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+    program: Program, judge: JudgeEndpoint
 ) -> None:
     # The criteria add up to 64: 80 does not, and is flagged.
     judge.script_turn("score", says(score_reply(80)), says(ODD), says(score_reply(49)))
     judge.script_turn("reminder", says(ODD))
-    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
-    monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
+    program.set("EVAL_JUDGE_CONCURRENCY", "1")
+    program.set("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
     ran = program("judge", "run")
     assert re.search(r"^inconsistent_total +2$", ran.out.partition("\nFlags\n")[2], re.MULTILINE)
 
@@ -131,3 +129,70 @@ def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
     ]
     assert [row[4:6] for row in events if row[3] == "s1#baseline-1"] == [["awaiting", "review"]]
     assert [row[4] for row in events if row[3] != "s1#baseline-1"] == ["64", "64"]
+
+
+def test_a_night_in_the_terminal(program: Program, judge: JudgeEndpoint) -> None:
+    program.set("EVAL_JUDGE_MODE", "batch")
+    assert program("judge", "list", "batches").out == "No open batches.\n"
+    sent = program("judge", "run")
+    assert (sent.code, "3 sent in 1 batches" in sent.out) == (0, True)
+
+    (record,) = program("judge", "list", "batches", "--format", "json").items()
+    assert (record["state"], record["requests"]) == ("submitted", 3)
+    assert record["reserved_usd"] > 0
+    assert "in_progress" in program("judge", "list", "batches").out
+
+    waiting = json.loads(program("judge", "s1", "--format", "json").out)
+    assert waiting["mode"] == "batch"
+    assert waiting["expected_by"].startswith("2026-05-29")  # a day after its creation
+    asked = program("judge", "s1", "--wait")
+    assert (asked.code, "it waits in a batch" in asked.err) == (1, True)
+    assert "expected by 2026-05-29" in asked.out
+    assert judge.requests == []
+
+    for _ in range(2):
+        judge.batches.finish()
+        assert program("judge", "run", "--collect").code == 0
+    assert program("judge", "list", "batches").out == "No open batches.\n"
+    assert "closed" in program("judge", "list", "batches", "--all").out
+    shown = json.loads(program("show", "--judge", "s1", "--format", "json").out)
+    assert (shown["status"], "mode" in shown) == ("completed", False)
+
+
+SPAN = ("--date", "2025-02-01..2025-02-28")
+ANSWERS = ("1. Grep: a\x1b[31mred\n2. make: b", "1. **Grep**: c", "What a day.")
+
+
+def test_it_prints_counts_and_answers_that_were_not_counted(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    program.set("EVAL_JUDGE_CONCURRENCY", "1")
+    judge.script_turn("missing-tools", *map(says, ANSWERS))
+    program("judge", "run")
+    listed = ("judge", "list", "missing-tools", *SPAN)
+    shown = program(*listed)
+    assert shown.code == 0
+    assert shown.out.startswith("Missing tools, sessions of 2025-02-01 until 2025-03-01\n")
+    assert [row[:5] for row in shown.table()[:2]] == [
+        ["grep", "2", "2", "2", "2025-02-06"],
+        ["make", "1", "2", "1", "2025-02-06"],
+    ]
+    assert shown.out.endswith(
+        "2 lists of missing tools\n"
+        "1 answers that are no list, not counted\n"
+        "1 unparsed: no list, and no plain word that none is missing\n"
+    )
+    assert "\x1b" not in shown.out
+    assert "1 more: use --limit, or --format csv" in program(*listed, "--limit", "1").out
+
+    record = json.loads(program(*listed, "--format", "json").out)
+    assert [item["tool"] for item in record["items"]] == ["grep", "make"]
+    assert record["period_end"] == "2025-03-01"
+    assert record["answers"]["answers that are no list, not counted"] == 1
+    rows = list(csv.DictReader(program(*listed, "--format", "csv").out.splitlines()))
+    assert [(row["tool"], row["sessions"]) for row in rows] == [("grep", "2"), ("make", "1")]
+    assert json.loads(rows[0]["masques"]) == ["baseline"]
+
+    # The sessions were judged today, so there was no answer on that date.
+    past = program(*listed, "--as-of", "2026-01-01")
+    assert past.out == "No judge named a missing tool in sessions of 2025-02-01 until 2025-03-01.\n"

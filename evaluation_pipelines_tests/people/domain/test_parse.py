@@ -156,7 +156,7 @@ def test_what_is_not_plain_yaml_is_refused(text: str, fault: str) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ("{user_id: a, to: 2026-06-29}", "{user_id: a, from: 2026-06-30}"),
+        ("{user_id: a, to: 2026-06-29}", "{user_id: a, from: 2026-06-30, to: 2026-06-30}"),
         ("{user_id: a, agent: codex}", "{user_id: a, agent: genai}"),
         ("user_id: a", "account_id: a"),
         ("user_id: a", "user_id: A"),

@@ -139,26 +139,6 @@ def test_no_bars_are_a_picture_too() -> None:
     assert [element.text for element in picture.iter(f"{SVG}text")] == ["nothing"]
 
 
-def test_each_label_of_eight_days_is_below_the_dot_of_its_day() -> None:
-    noon = datetime(2026, 11, 18, 12, tzinfo=UTC)
-    places = [Place(noon + timedelta(days=index), 1.0, f"day {index}") for index in range(8)]
-    chart = line_chart("Values", [Curve(places)], Axis()) or ""
-    dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
-    labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)
-    # A quarter of seven days is 1.75 days, half of them 3.5, three quarters 5.25.
-    days = {"18 Nov": 0, "20 Nov": 2, "22 Nov": 4, "23 Nov": 5, "25 Nov": 7}
-    assert labels == [(dots[number], name) for name, number in days.items()]
-
-
-def test_less_than_a_day_over_midnight_has_both_days_within_the_chart() -> None:
-    evening = datetime(2026, 11, 18, 20, tzinfo=UTC)
-    places = [Place(evening, 1.0, "first"), Place(evening + timedelta(hours=12), 2.0, "last")]
-    chart = line_chart("Values", [Curve(places)], Axis()) or ""
-    dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
-    labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)
-    assert labels == [(dots[0], "18 Nov"), (dots[1], "19 Nov")]
-
-
 def test_pictures_are_left_out_where_there_is_nothing_to_see() -> None:
     rows = [row | {"cost_usd": None} for row in three_models()[:48]]
     (only,) = findings(compared(rows))
@@ -214,3 +194,21 @@ def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
     heights = sorted(float(y) for y, _ in found)
     assert len(heights) == 3
     assert all(low + 20 <= high for low, high in itertools.pairwise(heights))
+
+
+@pytest.mark.parametrize(
+    ("first", "hours", "days"),
+    [
+        # A quarter of seven days is 1.75 days, half of them 3.5, three quarters 5.25.
+        (12, 24, {"18 Nov": 0, "20 Nov": 2, "22 Nov": 4, "23 Nov": 5, "25 Nov": 7}),
+        (20, 12, {"18 Nov": 0, "19 Nov": 1}),  # less than a day, over midnight
+    ],
+)
+def test_each_label_of_a_day_is_below_a_dot(first: int, hours: int, days: dict[str, int]) -> None:
+    begin, number = datetime(2026, 11, 18, first, tzinfo=UTC), max(days.values()) + 1
+    times = [begin + timedelta(hours=hours * index) for index in range(number)]
+    places = [Place(time, float(index), f"{time}") for index, time in enumerate(times)]
+    chart = line_chart("Values", [Curve(places)], Axis()) or ""
+    dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
+    labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)
+    assert labels == [(dots[index], name) for name, index in days.items()]

@@ -9,18 +9,15 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
-from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
-from evaluation_pipelines_tests.service.clients import ADDRESS
+from evaluation_pipelines_tests.service.answers import work
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
-from evaluation_pipelines_tests.world import claude, line
 
 FIRST = NOW.replace(month=6, day=2)
 """The day after the sessions."""
@@ -36,36 +33,15 @@ _COUNT = re.compile(
 )
 
 
-def work(number: int) -> bytes:
-    """Return a session of one to nine calls of ten, so that some are red: 100 - 10 each."""
-    of = {
-        "session__id": f"s{number}",
-        "organization__id": "acme",
-        "classification__label": "simple",
-        "agent__id": f"agent-{number % 2}",
-    }
-    second = number * 100
-    calls = (
-        claude("tool_result", second + 10 + place, tool_name="Read", success="true", **of)
-        for place in range(number % 8 + 1)
-    )
-    used = {"input_tokens": 1000, "output_tokens": 10, "cost_usd": 0.02}
-    return line(
-        claude("user_prompt", second, prompt="Read the plan", **of),
-        *calls,
-        claude("api_request", second + 30, model=f"model-{number % 3}", **used, **of),
-    )
-
-
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """Pages of a day with red sessions: some of an alert, one of them, like others, to review."""
     with open_workplace(tmp_path_factory.mktemp("counted")) as workplace:
         profile_file(workplace)
-        workplace.land("logs.jsonl", b"".join(map(work, range(8))) + b"broken\nworse\n")
+        workplace.land("logs.jsonl", b"".join(map(work_of, range(8))) + b"broken\nworse\n")
         build(workplace, FIRST)
         assert check_quality_risks(workplace.stores, FIRST, logging.getLogger("checks")) == 1
-        workplace.land("more.jsonl", b"".join(map(work, range(13, 16))))
+        workplace.land("more.jsonl", b"".join(map(work_of, range(13, 16))))
         build(workplace, FIRST)
         export_agents(workplace, FIRST)
         rejects = [{"line": 3, "reason": "not JSON"}]
@@ -75,8 +51,13 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         keys = [f"s{number}#baseline-1" for number in (0, 1, 7)]
         samples = [AuditSample(DAY, "acme", key, "calls", "0", NOW) for key in keys]
         OverrideStore(workplace.ledger).add_samples(samples)
-        app = create_app(Installation(workplace.stores, KeyRing(workplace.ledger), lambda: FIRST))
-        yield TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
+        yield Service(workplace, FIRST).client()
+
+
+def work_of(number: int) -> bytes:
+    """Return a session of one to eight calls of ten, so that some are red: 100 - 10 each."""
+    calls, agent, model = number % 8 + 1, f"agent-{number % 2}", f"model-{number % 3}"
+    return work("acme", f"s{number}", number * 100, calls=calls, agent=agent, model=model)
 
 
 def counts_of(page: str) -> list[tuple[str, int]]:

@@ -1,6 +1,7 @@
 """Lists as CSV files: no text in one is a formula for a spreadsheet, and what is in them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -8,13 +9,13 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.scorecards.store import (
     AuditSample,
-    NewOverride,
     OverrideStore,
 )
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
+from evaluation_pipelines_tests.service.pages.test_review_lists import stale
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
@@ -40,26 +41,6 @@ def formulas(session: str) -> bytes:
     )
 
 
-def stale_score() -> NewOverride:
-    """Return a score of a person for an earlier content of the second session."""
-    return NewOverride(
-        organization_id=FORMULA,
-        session_key="-2+2#baseline-1",
-        session_date=DAY,
-        profile_id="calls",
-        profile_version=1,
-        content_hash="0",
-        override_score=40,
-        scale_min=0,
-        scale_max=100,
-        automatic_score=50,
-        is_confirmation=False,
-        source="person",
-        annotator=FORMULA,
-        reason=FORMULA,
-    )
-
-
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with open_workplace(tmp_path_factory.mktemp("downloads")) as workplace:
@@ -72,7 +53,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         evaluate(workplace, FORMULA, FORMULA, 3)
         sample = AuditSample(DAY, FORMULA, "-1+1#baseline-1", "calls", "0", NOW)
         OverrideStore(workplace.ledger).add_samples([sample])
-        OverrideStore(workplace.ledger).add([stale_score()], NOW)
+        old = replace(stale(FORMULA, "-2+2#baseline-1", FORMULA), reason=FORMULA)
+        OverrideStore(workplace.ledger).add([old], NOW)
         yield Service(workplace).client()
 
 

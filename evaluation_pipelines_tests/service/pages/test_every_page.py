@@ -13,7 +13,7 @@ from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import PAGE_ROUTERS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY
 from evaluation_pipelines_tests.service.answers import A1, B1, SAME, judging, path_of
-from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.clients import Keys, Service
 from evaluation_pipelines_tests.service.examples import Example, route_table
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.workplace import NOW
@@ -115,12 +115,6 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-@pytest.fixture(scope="module")
-def keys(answered: Service) -> dict[tuple[Role, str | None], str]:
-    owners = ("acme", "beta", None)
-    return {(role, owner): answered.key(role, owner) for role in Role for owner in owners}
-
-
 def browser(service: Service, key: str | None = None, peer: str = "127.0.0.1") -> TestClient:
     client = service.client(key, peer)
     client.headers["Accept"] = "text/html"
@@ -147,9 +141,7 @@ def test_every_route_is_walked() -> None:
     assert routes == walked | WITHOUT_KEY
 
 
-def test_old_addresses_lead_to_those_of_today(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
+def test_old_addresses_lead_to_those_of_today(answered: Service, keys: Keys) -> None:
     client = browser(answered, keys[Role.READER, None])
     for old, new in MOVED.items():
         assert client.get(old).headers["location"] == new
@@ -157,7 +149,7 @@ def test_old_addresses_lead_to_those_of_today(
 
 
 def test_operations_open_the_first_part_that_the_caller_may_see(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
+    answered: Service, keys: Keys
 ) -> None:
     for owner, part in ((None, "doctor"), ("acme", "books")):
         client = browser(answered, keys[Role.READER, owner])
@@ -186,7 +178,7 @@ def test_a_wrong_key_sees_and_changes_nothing(answered: Service, example: Exampl
 
 @pytest.mark.parametrize("example", [*PAGES, *FORMS], ids=named)
 def test_a_role_that_lacks_is_403_and_one_that_suffices_is_not(
-    answered: Service, keys: dict[tuple[Role, str | None], str], example: Example
+    answered: Service, keys: Keys, example: Example
 ) -> None:
     assert example.role is not None
     for role in Role:
@@ -200,7 +192,7 @@ def test_a_role_that_lacks_is_403_and_one_that_suffices_is_not(
 
 @pytest.mark.parametrize("example", [*PAGES, *FORMS], ids=named)
 def test_another_organization_sees_and_changes_nothing_of_it(
-    answered: Service, keys: dict[tuple[Role, str | None], str], example: Example
+    answered: Service, keys: Keys, example: Example
 ) -> None:
     assert example.role is not None
     client, store = browser(answered, keys[example.role, "beta"]), answered.workplace.ledger
@@ -220,9 +212,7 @@ def test_another_organization_sees_and_changes_nothing_of_it(
 
 
 @pytest.mark.parametrize("example", FORMS, ids=named)
-def test_a_form_of_another_site_is_refused(
-    answered: Service, keys: dict[tuple[Role, str | None], str], example: Example
-) -> None:
+def test_a_form_of_another_site_is_refused(answered: Service, keys: Keys, example: Example) -> None:
     client = browser(answered, keys[Role.OPERATOR, "acme"])
     assert client.post(example.url, data=example.body).status_code == 403  # without the token
     client.headers["Origin"] = "http://evil.example"

@@ -6,20 +6,18 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import quote
 
 import duckdb
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.comparison.compare_models import write_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Asked, compared
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
-from evaluation_pipelines_tests.service.clients import ADDRESS
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import Row, tables_of
 from evaluation_pipelines_tests.workplace import open_workplace
@@ -35,6 +33,8 @@ QUERIES = {name: query for name, _, query in (each.partition("\n") for each in _
 """Page and first heading of its table, or ``facts`` -> query."""
 
 FACTS = "facts"
+Told: TypeAlias = tuple[TestClient, duckdb.DuckDBPyConnection]
+"""The pages, and the analysts' database of the same."""
 TEXTS = {
     "Reasons: score x weight, then the judge's",
     "Criteria",
@@ -71,9 +71,7 @@ def work(number: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def told(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[TestClient, duckdb.DuckDBPyConnection]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """The pages of eight sessions on two days, and the analysts' database of the same."""
     with open_workplace(tmp_path_factory.mktemp("told")) as workplace:
         profile_file(workplace)
@@ -83,8 +81,7 @@ def told(
         stores = workplace.stores
         write_comparison(stores, compared(stores, Asked(), TIME))
         publish_analytics(stores, TIME)
-        app = create_app(Installation(stores, KeyRing(workplace.ledger), lambda: TIME))
-        client = TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
+        client = Service(workplace, TIME).client()
         client.get("/models.csv")  # waits for the comparison
         with duckdb.connect() as database:
             database.execute(f"attach '{stores.settings.analytics_path}' as told (read_only)")
@@ -111,9 +108,7 @@ def shown_rows(page: str, heading: str) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", [query for query in QUERIES if query != FACTS])
-def test_numbers_of_a_page_are_those_of_the_database(
-    told: tuple[TestClient, duckdb.DuckDBPyConnection], name: str
-) -> None:
+def test_numbers_of_a_page_are_those_of_the_database(told: Told, name: str) -> None:
     client, database = told
     url, _, heading = name.partition(" | ")
     page = client.get(url)
@@ -131,9 +126,7 @@ def test_numbers_of_a_page_are_those_of_the_database(
             assert value == pytest.approx(expected, abs=unit * 0.5001), (shown, row)
 
 
-def test_states_of_the_last_days_are_those_of_the_database(
-    told: tuple[TestClient, duckdb.DuckDBPyConnection],
-) -> None:
+def test_states_of_the_last_days_are_those_of_the_database(told: Told) -> None:
     client, database = told
     page = client.get("/").text
     shown = re.findall(r'href="(/sessions\?[^"]+state=(\w+))">(\d+) [^<]+</a>', page)
@@ -146,9 +139,7 @@ def test_states_of_the_last_days_are_those_of_the_database(
         assert re.search(rf"\b{number}(?: of \d+)? sessions\.", client.get(unescape(url)).text)
 
 
-def test_the_numbers_of_the_week_are_those_of_the_database(
-    told: tuple[TestClient, duckdb.DuckDBPyConnection],
-) -> None:
+def test_the_numbers_of_the_week_are_those_of_the_database(told: Told) -> None:
     client, database = told
     query = """
         select count(*), avg(effective_100), count(*) filter (status = 'failed'), sum(cost_usd)
@@ -164,9 +155,7 @@ def test_the_numbers_of_the_week_are_those_of_the_database(
     ]
 
 
-def test_sentences_have_the_figures_of_the_database(
-    told: tuple[TestClient, duckdb.DuckDBPyConnection],
-) -> None:
+def test_sentences_have_the_figures_of_the_database(told: Told) -> None:
     client, database = told
     (cost,) = database.sql("select sum(cost_usd), count(*) from windows").fetchall()
     for url in ("/trends", "/models"):
@@ -177,9 +166,7 @@ def test_sentences_have_the_figures_of_the_database(
     assert answer in client.get("/tools").text
 
 
-def test_facts_of_a_session_are_those_of_the_database(
-    told: tuple[TestClient, duckdb.DuckDBPyConnection],
-) -> None:
+def test_facts_of_a_session_are_those_of_the_database(told: Told) -> None:
     client, database = told
     page = client.get(f"/sessions/{quote(SESSION)}/technical").text
     facts = {

@@ -10,10 +10,9 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.clients import Clients, Service
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
-COOKIE = "evaluation_pipelines_key"
 
 
 def token_of(client: TestClient, path: str = "/login") -> str:
@@ -205,7 +204,7 @@ CASES = (
 
 @pytest.mark.parametrize(("url", "said", "link"), CASES)
 def test_an_error_names_no_route_and_leads_to_a_page(
-    clients: dict[str, TestClient], url: str, said: str, link: str
+    clients: Clients, url: str, said: str, link: str
 ) -> None:
     answer = clients["reader"].get(url, headers={"Accept": "text/html"})
     text = answer.text.partition("<main")[2].partition("</main>")[0]
@@ -214,8 +213,3 @@ def test_an_error_names_no_route_and_leads_to_a_page(
     assert link in text
     for name in ("/api", "openapi", "GET "):
         assert name not in text
-
-
-def test_programs_are_told_the_route(clients: dict[str, TestClient]) -> None:
-    error = clients["reader"].get("/sessions/none").json()["error"]
-    assert error["help"] == "GET /api/v1/sessions lists them."

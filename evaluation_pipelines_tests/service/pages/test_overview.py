@@ -1,4 +1,4 @@
-"""What the first page says there is to do, and to whom it says so."""
+"""What the first page says there is to do, to whom it says so, and lines that cannot be read."""
 
 import logging
 import re
@@ -6,10 +6,8 @@ from datetime import UTC, date, datetime
 from time import monotonic, sleep
 
 import polars as pl
-from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.attention.domain.messages import (
@@ -19,14 +17,12 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
-from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import build
-from evaluation_pipelines_tests.service.clients import ADDRESS, Service
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
@@ -156,8 +152,7 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     changes = pl.DataFrame([change], schema=JUDGE_CHANGES.schema)
     workplace.lake.write(changes, JUDGE_CHANGES, None)
     then = datetime(2026, 6, 3, tzinfo=UTC)
-    app = create_app(Installation(workplace.stores, KeyRing(workplace.ledger), lambda: then))
-    client = TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
+    client = Service(workplace, then).client()
     means = [
         row["Mean score"]
         for page in ("/", "/trends")
@@ -203,3 +198,24 @@ def test_today_is_shown_unfinished_beside_the_last_complete_days(workplace: Work
     today = '<a href="/sessions?from=2026-06-02&amp;to=2026-06-02">1 session</a>'
     assert f"Today so far, unfinished: {today}, mean score" in week
     assert "2026-06-02</a> unfinished</td>" in page
+
+
+def test_unreadable_lines_are_counted_and_listed_with_place_and_reason(service: Service) -> None:
+    client, good = service.client(), session("s1")
+    assert client.get("/operations/quarantine").text.count("No unreadable lines.") == 2
+    hostile, other = b"<img src=x onerror=1>\n", b"broken\n" * 500 + b"\xff\n"
+    fill(service.workplace, good, hostile, other, b'{"longer": "\xff"}\n')
+    # 1 + 500 that are not JSON, and two in another encoding.
+    overview = client.get("/").text
+    assert "503 unreadable lines</a>" in overview
+    assert 'href="/operations/quarantine?since=2026-11-25"' in overview
+    assert "503 unreadable lines</a>" in client.get("/operations/doctor").text
+    page = client.get("/operations/quarantine?since=2026-11-24").text
+    assert "Telemetry since 2026-11-24: 503</h2>" in page
+    assert "<p>not JSON (501), not UTF-8 (2).</p>" in page
+    assert f"at byte {len(good):,}, 21 bytes<" in page
+    assert 'data-name="Lines">500<' in page
+    assert "not JSON: " in page
+    assert "logs.jsonl" in page
+    assert f":{len(good)}</code>" in page
+    assert "<img" not in page

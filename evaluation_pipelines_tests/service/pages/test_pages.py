@@ -1,7 +1,6 @@
 """Every page: who sees what, hostile text, refused forms, and empty folders."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ from evaluation_pipelines_tests.comparison.test_prediction import fill
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, A2, answering, path_of
-from evaluation_pipelines_tests.service.clients import Service, form_token
+from evaluation_pipelines_tests.service.clients import Browse, Keys, Service, form_token
 from evaluation_pipelines_tests.service.pages.hostile import KEY, payload
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
@@ -28,27 +27,9 @@ TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
 PAGES_OF_A1 = (A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score")
 
 
-@pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Sessions of acme and beta; tests only read, and make keys."""
-    with answering(tmp_path_factory.mktemp("pages")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def keys(answered: Service) -> dict[tuple[Role, str | None], str]:
-    return {
-        (role, owner): answered.key(role, owner)
-        for role in Role
-        for owner in ("acme", "beta", None)
-    }
-
-
 @pytest.mark.parametrize("page", PAGES_OF_A1)
-def test_a_reader_sees_figures_without_texts_and_is_told_why(
-    answered: Service, keys: dict[tuple[Role, str | None], str], page: str
-) -> None:
-    page_of_reader = answered.browser(keys[Role.READER, "acme"]).get(page)
+def test_a_reader_sees_figures_without_texts_and_is_told_why(browse: Browse, page: str) -> None:
+    page_of_reader = browse(Role.READER, "acme").get(page)
     assert page_of_reader.status_code == 200
     for text in ("Read the plan", "secret-plan", "no such file"):
         assert text not in page_of_reader.text
@@ -57,10 +38,8 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
     assert "Calculation" not in page_of_reader.text  # a column that would be empty
 
 
-def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    client = answered.browser(keys[Role.READER, None])
+def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(browse: Browse) -> None:
+    client = browse(Role.READER)
     answer = client.get("/sessions/same")
     assert answer.status_code == 400
     links = re.findall(r'href="(/sessions/same[^"]*)"', answer.text)
@@ -68,14 +47,12 @@ def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
         f"/sessions/same%23baseline-1?organization={owner}" for owner in ("acme", "beta")
     ]
     assert all(client.get(link).status_code == 200 for link in links)
-    own = answered.browser(keys[Role.READER, "acme"]).get("/sessions/same")
+    own = browse(Role.READER, "acme").get("/sessions/same")
     assert own.status_code == 200  # another organization's is no candidate
 
 
-def test_a_reviewer_sees_prompt_call_and_error(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    client = answered.browser(keys[Role.REVIEWER, "acme"])
+def test_a_reviewer_sees_prompt_call_and_error(browse: Browse) -> None:
+    client = browse(Role.REVIEWER, "acme")
     assert "Read the plan" in client.get(A1_PAGE).text
     technical = client.get(f"{A1_PAGE}/technical").text
     assert "command: cat secret-plan.txt" in technical
@@ -91,11 +68,9 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "calls lost, " not in without_loss
 
 
-def test_steps_lead_to_the_next_ones(
-    answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_lead_to_the_next_ones(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluation_pipelines.service.pages.session._STEPS", 1)
-    client = answered.browser(keys[Role.READER, None])
+    client = browse(Role.READER)
     page = client.get(f"{A1_PAGE}/technical?organization=acme").text
     (following,) = re.findall(r'Steps 1 to 1 of \d. <a rel="next" href="([^"]+)"', page)
     assert following.startswith("/sessions/a1%23baseline-1/technical?")
@@ -103,10 +78,10 @@ def test_steps_lead_to_the_next_ones(
 
 
 def test_the_list_is_filtered_sorted_and_paged_by_its_url(
-    answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
+    browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation_pipelines.service.pages.session_list._LIMIT", 2)
-    client = answered.browser(keys[Role.REVIEWER, None])
+    client = browse(Role.REVIEWER)
 
     def listed(url: str) -> list[str]:
         page = client.get(url)
@@ -128,15 +103,13 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     assert listed("/sessions?judge=unscored&score=green") == ["a2", "same"]
     for bad in ("sort=no", "from=june", "judge=x", "score=x", "cursor=xx"):
         assert client.get(f"/sessions?{bad}").status_code == 400
-    assert answered.browser(keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
+    assert browse(Role.READER, "acme").get("/sessions?q=plan").status_code == 403
 
 
 def test_the_books_of_a_day_have_its_states_and_wait_for_no_build(
-    answered: Service,
-    keys: dict[tuple[Role, str | None], str],
-    monkeypatch: pytest.MonkeyPatch,
+    browse: Browse, answered: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = answered.browser(keys[Role.READER, None])
+    client = browse(Role.READER)
     found = re.findall(
         r'state=(\w+)">[^<]+</a></td><td class="n" data-name="Sessions">(\d+)</td>',
         client.get(BOOKS).text,
@@ -144,7 +117,7 @@ def test_the_books_of_a_day_have_its_states_and_wait_for_no_build(
     assert {state: int(number) for state, number in found} == {"scored": 4}
     assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
     assert "<strong>Balanced</strong>" in client.get(BOOKS).text
-    of_acme = answered.browser(keys[Role.READER, "acme"]).get(BOOKS).text
+    of_acme = browse(Role.READER, "acme").get(BOOKS).text
     assert ">2 sessions, 2 scored</h2>" in of_acme
     assert "Balanced" not in of_acme  # they are about all organizations
     newest = client.get("/operations/books").text
@@ -160,10 +133,8 @@ def test_the_books_of_a_day_have_its_states_and_wait_for_no_build(
         assert client.get(bad).status_code in {400, 404}
 
 
-def test_a_day_that_is_not_built_has_no_balance(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    client = answered.browser(keys[Role.READER, None])
+def test_a_day_that_is_not_built_has_no_balance(browse: Browse) -> None:
+    client = browse(Role.READER)
     future = client.get("/operations/books/2027-01-01").text
     assert "This day has not started" in future
     assert 'href="/operations/books/2026-06-02">2026-06-02<' in future
@@ -173,12 +144,10 @@ def test_a_day_that_is_not_built_has_no_balance(
         assert "alance" not in page
 
 
-def test_the_books_of_one_organization_are_those_of_its_own_days(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    of_beta = answered.browser(keys[Role.READER, "beta"])
+def test_the_books_of_one_organization_are_those_of_its_own_days(browse: Browse) -> None:
+    of_beta = browse(Role.READER, "beta")
     chosen = "?organization=beta"
-    for client, query in ((of_beta, ""), (answered.browser(keys[Role.READER, None]), chosen)):
+    for client, query in ((of_beta, ""), (browse(Role.READER), chosen)):
         newest = client.get(f"/operations/books{query}").text
         assert "<h1>Books of 2026-06-01</h1>" in newest
         assert ">2 sessions, 2 scored</h2>" in newest
@@ -207,22 +176,17 @@ def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> 
 
 
 def test_the_error_of_a_tool_is_shown_to_who_reads_texts_with_a_session_that_has_it(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
+    browse: Browse,
 ) -> None:
-    pages = {
-        role: answered.browser(keys[role, None]).get(TOOLS).text
-        for role in (Role.READER, Role.REVIEWER)
-    }
+    pages = {role: browse(role).get(TOOLS).text for role in (Role.READER, Role.REVIEWER)}
     assert "Most failures: <strong>Bash</strong>, 20%." in pages[Role.READER]
     (url,) = re.findall(r'1 failed with <a href="([^"]+)"', pages[Role.REVIEWER])
     assert url == "/sessions/a1%23baseline-1/technical?organization=acme"
     assert "no such file" not in pages[Role.READER]
 
 
-def test_tools_and_books_are_filtered_sorted_and_downloaded(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
-    client = answered.browser(keys[Role.READER, None])
+def test_tools_and_books_are_filtered_sorted_and_downloaded(browse: Browse) -> None:
+    client = browse(Role.READER)
 
     def rows(url: str) -> pl.DataFrame:
         return pl.read_csv(client.get(url).content, infer_schema_length=None)
@@ -259,7 +223,7 @@ def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> Non
 
 
 def test_the_judge_page_and_the_terminal_show_which_scores_predict(
-    service: Service, program: Program, monkeypatch: pytest.MonkeyPatch
+    service: Service, program: Program
 ) -> None:
     fill(service.workplace, 36, young=6)
     write_predictions(service.workplace.stores, NOW)
@@ -272,7 +236,7 @@ def test_the_judge_page_and_the_terminal_show_which_scores_predict(
     assert cells[4] == "predicts"
     assert "6 sessions are younger than the horizon" in section
 
-    monkeypatch.setenv("EVAL_DATA_DIR", str(service.workplace.settings.data_dir))
+    program.set("EVAL_DATA_DIR", str(service.workplace.settings.data_dir))
     printed = program("scorecards", "calibration").out
     assert re.search(r"^composite +merged +100 .* predicts\b", printed, re.MULTILINE)
     assert "6 sessions are younger than the horizon" in printed
@@ -325,9 +289,7 @@ def test_hostile_text_is_shown_as_text(hostile: ScoringService, page: str) -> No
         assert f"{name}&lt;script&gt;window.obeyed=1&lt;/script&gt;" in text, name
 
 
-def test_a_request_that_is_refused_says_why_on_the_page(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
-) -> None:
+def test_a_request_that_is_refused_says_why_on_the_page(answered: Service, keys: Keys) -> None:
     page, client = f"{A1_PAGE}/score", answered.client(keys[Role.OPERATOR, "acme"])
     answer = client.post(page, data={"form_token": "x"})
     assert answer.status_code == 403

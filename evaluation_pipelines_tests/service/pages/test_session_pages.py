@@ -9,6 +9,8 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
+from starlette.testclient import TestClient
+
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN, reported
@@ -101,15 +103,13 @@ def test_the_list_of_what_people_scored_has_their_words_for_who_reads_texts(
     assert why_of(before) == [f"{said} “too early”"]  # the one before counts again
 
 
-def test_a_list_by_score_says_how_many_share_the_lowest(tmp_path: Path) -> None:
-    with answering(tmp_path) as service:
-        client = service.client(service.key(Role.READER))
-        rows = list(csv.DictReader(client.get("/sessions.csv").text.splitlines()))
-        scores = sorted(float(row["effective_100"]) for row in rows if row["effective_100"])
-        assert scores.count(scores[0]) > 1
-        said = f"{scores.count(scores[0])} with the same lowest score, newest first"
-        assert said in client.get("/sessions?sort=score").text
-        assert "lowest score, newest" not in client.get("/sessions?sort=-score").text
+def test_a_list_by_score_says_how_many_share_the_lowest(reader: TestClient) -> None:
+    rows = list(csv.DictReader(reader.get("/sessions.csv").text.splitlines()))
+    scores = sorted(float(row["effective_100"]) for row in rows if row["effective_100"])
+    assert scores.count(scores[0]) > 1
+    said = f"{scores.count(scores[0])} with the same lowest score, newest first"
+    assert said in reader.get("/sessions?sort=score").text
+    assert "lowest score, newest" not in reader.get("/sessions?sort=-score").text
 
 
 def why_of(page: str) -> list[str]:

@@ -29,13 +29,12 @@ from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
-from evaluation_pipelines_tests.service.answers import A1, C1, SAME, path_of
+from evaluation_pipelines_tests.service.answers import A1, C1, SAME, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.examples import EXAMPLES
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import claude, line
 from evaluation_pipelines_tests.world.ledger import NOON
 
 PERSON, JUDGE = 37.25, 43
@@ -59,19 +58,9 @@ FILTERS = ("score=red", "score=yellow", "score=unscored", "judge=red", "judge=un
 
 
 def session(name: str, second: float, calls: int, owner: str = "acme") -> bytes:
-    of = {
-        "session__id": name,
-        "organization__id": owner,
-        "agent__id": "scout" if owner == "acme" else "other",
-    }
-    of |= {"classification__label": "simple"}
-    used = {"input_tokens": 100, "output_tokens": 200, "cost_usd": 0.01}
-    each = {"tool_name": "Bash", "success": "true"}
-    return line(
-        claude("user_prompt", second, prompt="Read the plan", **of),
-        *(claude("tool_result", second + 10 + place, **each, **of) for place in range(calls)),
-        claude("api_request", second + 20, model=f"model-{name}", **used, **of),
-    )
+    agent = "scout" if owner == "acme" else "other"
+    model = f"model-{name}"
+    return work(owner, name, second, calls=calls, agent=agent, model=model, tool_parameters=None)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,10 @@
-"""Pictures: small, shown somewhere, and made by the project."""
+"""``docs/commands.md``, ``docs/api.md`` and pictures are those of the program as it is."""
 
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines_tests.docs import api, commands
 from evaluation_pipelines_tests.docs.documents import documents, links
 from evaluation_pipelines_tests.docs.pictures import (
     PAGES,
@@ -11,6 +12,17 @@ from evaluation_pipelines_tests.docs.pictures import (
     SERVICE_PAGES,
     judge_change_svg,
 )
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    # Refresh it with: .venv/bin/python -m evaluation_pipelines_tests.docs.commands
+    assert commands.PAGE.read_text("utf-8") == commands.commands_markdown()
+
+
+def test_the_page_of_the_api_is_up_to_date() -> None:
+    """Otherwise run ``python -m evaluation_pipelines_tests.docs.api``."""
+    assert api.PAGE.read_text("utf-8") == api.api_markdown()
+
 
 SHOWN = sorted(PICTURES.iterdir())
 
