@@ -125,6 +125,26 @@ def test_a_listener_resumes_where_it_was_without_a_gap_while_others_write(
     assert types(seen) == ["started", "completed"] * sessions
 
 
+def test_an_organization_sees_its_own_events_alone(service: Service, workplace: Workplace) -> None:
+    key = service.key(Role.READER, "acme")
+    score(workplace.ledger, "theirs", "other")
+    AlertStore(workplace.ledger).put(Alert("parked", "c", "title", "text"), NOW)
+    score(workplace.ledger, "ours", "acme")
+    with service.client(key) as client:
+        with client.websocket_connect(f"{ALL}&after=0") as socket:
+            score(workplace.ledger, "theirs-2", "other")
+            score(workplace.ledger, "ours-2", "acme")
+            messages = received(socket, 4)
+        assert [message["session_id"] for message in messages] == [
+            "ours",
+            "ours",
+            "ours-2",
+            "ours-2",
+        ]
+    channel = parse_channel("alerts", "acme")
+    assert ServiceEvents(workplace.ledger).after(0, *channel.conditions) == []
+
+
 @pytest.mark.parametrize("name", ["theirs", "theirs%23baseline-1", "none", "none%23baseline-1"])
 def test_a_session_of_another_organization_is_as_unknown_as_one_that_is_not(
     service: Service, workplace: Workplace, name: str
