@@ -53,6 +53,15 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert nothing.out == "ingest --again: all landed parts are as they were written\n"
 
 
+def test_a_part_that_cannot_be_read_again_is_an_error(three_days: Program) -> None:
+    damage(part_of(three_days, "agent_events_landed"))
+    (three_days.folder / "data/landing/logs.jsonl").unlink()
+    result = three_days("ingest", "--again")
+    assert result.code == 1
+    assert "not read again: " in result.err
+    assert "logs.jsonl is no longer in the landing folder" in result.err
+
+
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
 def test_status_finds_damage_that_no_command_has_met(built_days: Program, table: str) -> None:
     def shows_damage(*options: str) -> bool:
