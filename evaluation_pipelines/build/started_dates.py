@@ -73,9 +73,9 @@ class StagingLake(Lake):
         """Stage parts in place of the current ones; ``commit`` checks the locks."""
         for part in parts:
             others = [
-                new_part
-                for new_part in self._staged_parts(part.session_date)
-                if not part.replaces(new_part)
+                staged
+                for staged in self._staged_parts(part.session_date)
+                if not part.replaces(staged)
             ]
             self._staged[part.session_date] = [*others, part]
 

@@ -265,7 +265,7 @@ _CHECKED = {"no_model_got_worse": MODEL_REGRESSIONS.name}
 
 
 @dg.multi_asset(
-    specs=[_spec(of_table, "comparison", SESSION_EVALUATIONS) for of_table in TABLES],
+    specs=[_spec(table, "comparison", SESSION_EVALUATIONS) for table in TABLES],
     check_specs=[
         dg.AssetCheckSpec(
             check.__name__,
@@ -281,7 +281,7 @@ def compared_models(
     """Compare all models of the 28 complete days before now, label by label."""
     found = _compare(stores)
     results = [check(found) for check in CHECKS]
-    if all(check_result.passed or check_result.severity == "warning" for check_result in results):
+    if all(result.passed or result.severity == "warning" for result in results):
         write_comparison(stores, found)
         for table, frame in tables_of(found):
             yield dg.MaterializeResult(
@@ -294,14 +294,10 @@ def compared_models(
             )
     for result in results:
         yield asset_check_result(result)
-    if broken := [
-        check_result
-        for check_result in results
-        if not check_result.passed and check_result.severity == "error"
-    ]:
+    if broken := [result for result in results if not result.passed and result.severity == "error"]:
         raise dg.Failure(
             "The comparison failed its checks and was not written. The previous one stays: "
-            + "; ".join(f"{check_result.rule}: {check_result.found}" for check_result in broken),
+            + "; ".join(f"{result.rule}: {result.found}" for result in broken),
             allow_retries=False,
         )
 
@@ -344,7 +340,7 @@ def _compare(stores: Stores) -> Comparison:
     return compare_models(stores, usual_question(stores.settings, now), now)
 
 
-_BOOKS = next(daily_table for daily_table in DAILY_TABLES if daily_table.table is EVALUATION_BOOKS)
+_BOOKS = next(daily for daily in DAILY_TABLES if daily.table is EVALUATION_BOOKS)
 
 _STATES = markdown_table(
     ("state", "meaning", "what would change it"),
@@ -392,10 +388,10 @@ def evaluation_books(
     report_unbuilt(context, stores, _BOOKS, requested - landed)
     outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
     failed = [result for result in outcome if isinstance(result, DateFailed)]
-    for date_failed in failed:
-        checks.add_failed(date_failed)
-        _observe(context, date_failed)
-        alert = reported(OPEN_BOOKS, date_failed.session_date, date_failed.error)
+    for failure in failed:
+        checks.add_failed(failure)
+        _observe(context, failure)
+        alert = reported(OPEN_BOOKS, failure.session_date, failure.error)
         raise_alert(stores, alert, now, context.log)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:

@@ -258,7 +258,7 @@ class Lake:
         """Yield the parts in groups of a limited size: all their bytes are in memory."""
         group: list[NewPart] = []
         for part in parts:
-            size_bytes = sum(new_part.size_bytes for new_part in (*group, part))
+            size_bytes = sum(member.size_bytes for member in (*group, part))
             if group and size_bytes > _READ_TOGETHER_BYTES:
                 yield group
                 group = []

@@ -372,10 +372,10 @@ def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a private spill folder (deleted at exit), and delete what killed ones left."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_SPILLED}*"):
+    for leftover in Path(tempfile.gettempdir()).glob(f"{_SPILLED}*"):
         with suppress(OSError):  # of a process that lives, of another user, or gone
-            os.close(_locked(left))
-            shutil.rmtree(left)
+            os.close(_locked(leftover))
+            shutil.rmtree(leftover)
     folder = tempfile.TemporaryDirectory(prefix=_SPILLED, ignore_cleanup_errors=True)
     _locked(folder.name)  # as long as this process lives
     return folder

@@ -71,7 +71,7 @@ def _listed(served: Served, minute: int) -> Rates | None:
     if not context:
         return _rates(usual)
     # A model that is listed with another provider has the variants of that one.
-    is_its_own = any(model is listed for listed in provider.models)
+    is_its_own = any(model is other for other in provider.models)
     asked = model.get_prices(when, context) if is_its_own else usual
     # A tier that the table has no price for does not cost what the usual one costs.
     return None if asked == usual else _rates(asked)

@@ -374,13 +374,13 @@ def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
 def _decided(pairs: Sequence[_Compared], nouns: Nouns) -> list[Row]:
     """Return the rows of one report with corrected p-values, verdicts and indications."""
     tests: dict[int, Corrected] = {}
-    for of_indications in (False, True):
+    for is_indication in (False, True):
         tested = {
             place: pair.row
             for place, pair in enumerate(pairs)
-            if pair.row["is_indication"] is of_indications
+            if pair.row["is_indication"] is is_indication
             and pair.row["adjusted_p"] is not None
-            and (pair.row["reason"] is None or of_indications)
+            and (pair.row["reason"] is None or is_indication)
         }
         tests |= dict(zip(tested, corrected([*tested.values()]), strict=True))
     costs = holm([pair.log_cost.p if pair.row["reason"] is None else None for pair in pairs])

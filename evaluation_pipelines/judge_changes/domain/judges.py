@@ -54,7 +54,7 @@ class Judge:
         }
         changed = [name for name, (mine, its) in pairs.items() if mine != its]
         # Another rubric always has another wording.
-        return [what for what in changed if not ("rubric" in changed and "wording" in what)]
+        return [name for name in changed if not ("rubric" in changed and "wording" in name)]
 
 
 @dataclass(frozen=True, slots=True)

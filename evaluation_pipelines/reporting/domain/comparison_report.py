@@ -142,7 +142,7 @@ def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
         demo_caveat(comparison),
         label_table(labels, nouns, lambda at: f"#label-{at + 1}"),
         overview(comparison),
-        tuple(_alert(worse, comparison, session) for worse in got_worse(comparison)),
+        tuple(_alert(alert, comparison, session) for alert in got_worse(comparison)),
         watch_coverage(comparison),
         tuple(
             _section(finding, answers.get(finding.group, ()), links)
