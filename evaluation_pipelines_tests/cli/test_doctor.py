@@ -16,6 +16,8 @@ def seen(program: Program, *arguments: str) -> dict[str, str]:
 
 
 def test_telemetry_of_today_is_seen_with_what_it_lacks(program: Program) -> None:
+    assert "failed: No telemetry yet\n" in program("doctor", "--offline").out
+    assert list(program.folder.iterdir()) == []  # nothing is written
     today = (datetime.now(UTC) - datetime(2026, 6, 1, 12, tzinfo=UTC)).total_seconds() - 3600
     program.land("logs.jsonl", session("s", today))
     os.utime(program.folder / "data/landing/logs.jsonl", (0, 0))
