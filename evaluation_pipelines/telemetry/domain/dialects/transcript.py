@@ -233,7 +233,7 @@ class Transcript(ABC):
         return TranscriptHead(known.get("parent") or known.get("session"))
 
     def read(self, line: bytes, offset: int, length_bytes: int = 0) -> None:
-        """Read one line, or refuse it if this is only the beginning of its ``length_bytes``.
+        """Read one line, or refuse it if only some of its ``length_bytes`` are here.
 
         Its faults are counted, never raised.
         """
@@ -257,7 +257,7 @@ class Transcript(ABC):
             self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
 
     def _is_first_fault(self, line: bytes) -> bool:
-        """Return False if an earlier reading told that this line cannot be read."""
+        """Return False if an earlier reading found this line unreadable."""
         return True
 
     def finish(self, *, is_final: bool) -> None:  # noqa: B027 - not all programs need it
@@ -383,11 +383,11 @@ class Transcript(ABC):
         return value if self.keeps_texts else None
 
     def _without_texts(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a record, with texts if they may be kept."""
+        """Return the columns of a record, with content only if it may be kept."""
         return row | {name: self._text(row.get(name)) for name in _TEXTS}
 
     def _prompt(self, content: str | None, folder: str | None) -> dict[str, Any]:
-        """Return the texts of a prompt."""
+        """Return content and folder of a prompt, if they may be kept."""
         return {"content": self._text(content), "cwd": self._text(folder)}
 
     def _tool_columns(
@@ -456,7 +456,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def texts_in(content: Any) -> str:
-    """Return a text, or the texts of parts, each an object with ``text``."""
+    """Return a text, or that of parts, each an object with ``text``."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

@@ -234,7 +234,7 @@ def _learn(scope: str, keys: tuple[str, ...]) -> _Known:
 def _tool_names(definitions: str | None) -> str | None:
     """Return the names of defined tools with commas: descriptions and schemas are not kept."""
     found = list(dict.fromkeys(_names(parsed(definitions))))
-    return ", ".join(found[:_MAX_TOOLS]) or None
+    return ", ".join(found[:_MAX_TOOL_NAMES]) or None
 
 
 def _names(sent: Any) -> Iterator[str]:
@@ -244,11 +244,11 @@ def _names(sent: Any) -> Iterator[str]:
             yield from _names(tool.get("functionDeclarations", tool.get("function_declarations")))
             function = tool.get("function")
             name = (function if isinstance(function, dict) else tool).get("name")
-            if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
+            if isinstance(name, str) and 0 < len(name) <= _MAX_NAME_CHARACTERS:
                 yield name
 
 
-_MAX_TOOLS, _MAX_NAME = 200, 100
+_MAX_TOOL_NAMES, _MAX_NAME_CHARACTERS = 200, 100
 _SHARED = SHARED_COLUMNS.keys() - set(SESSION_KEYS)
 
 

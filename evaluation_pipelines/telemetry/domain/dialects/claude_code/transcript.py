@@ -146,7 +146,8 @@ _STRING = msgspec.json.Decoder(str)
 class ClaudeCodeTranscript(Transcript):
     """Reader of a file of Claude Code.
 
-    ``context`` has ``subagent``, ``is_warm_up`` and ``started``.
+    ``context`` has ``version``, ``subagent``, ``is_warm_up``, ``time`` of the last record, and
+    ``started``, when its first line was written.
     """
 
     source_cli: ClassVar[str] = "claude_code"
@@ -347,12 +348,8 @@ class ClaudeCodeTranscript(Transcript):
             success=None if is_refused else not block.is_error,
             exit_code=int(code[1]) if code else None,
         )
-        columns |= {
-            ID: f"{entry.uuid} {block.tool_use_id}",
-            "session.id": entry.session_id,
-            "prompt_id": entry.prompt_id,
-            "subagent": self.context.get("subagent"),
-        }
+        columns |= {ID: f"{entry.uuid} {block.tool_use_id}", "session.id": entry.session_id}
+        columns |= {"prompt_id": entry.prompt_id, "subagent": self.context.get("subagent")}
         if is_refused:
             columns["decision"] = "reject"
             self._add(offset, place, "tool_decision", entry.timestamp, columns)

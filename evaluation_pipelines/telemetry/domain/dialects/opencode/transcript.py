@@ -219,10 +219,9 @@ class OpenCodeTranscript(Transcript):
     def _read_prompt(self, message: _Info, parts: list[_Part], offset: int) -> None:
         texts = _texts(parts)
         if texts and self.context.get("parent") is None:
-            columns = self._prompt("\n".join(texts), self.context.get("folder"))
-            self._append_at(
-                message, offset, "user_prompt", message.time.created, {ID: message.id, **columns}
-            )
+            folder = self.context.get("folder")
+            columns = {ID: message.id, **self._prompt("\n".join(texts), folder)}
+            self._append_at(message, offset, "user_prompt", message.time.created, columns)
 
     def _read_answer(self, message: _Info, parts: list[_Part], offset: int) -> None:
         time = message.time
@@ -245,9 +244,8 @@ class OpenCodeTranscript(Transcript):
             self._append_at(message, offset, "assistant_response", time.completed, columns)
 
     def _add_call(self, message: _Info, part: _Part, offset: int) -> None:
-        state, tool, command = part.state, part.tool or "", None
-        if tool == "bash" and state.input:
-            command = command_in(state.input)
+        state, tool = part.state, part.tool or ""
+        command = command_in(state.input) if tool == "bash" else None
         parameters = bytes(state.input).decode() if self.keeps_texts else None
         call = Call(tool, tool_class(tool, command), "builtin", command, parameters, offset)
         error = state.error if isinstance(state.error, str) else ""
