@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
+from evaluation_pipelines.sessions.domain.find_session import AmbiguousBeginningError
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.domain.session_filter import (
     hint,
@@ -252,6 +253,11 @@ def test_near_names_are_offered_and_else_some_that_are_known() -> None:
     assert hint("Aspen", ["aspen-4", "birch-2"]) == "did you mean 'aspen-4'?"
     many = "known: 'm0', 'm1', 'm2', 'm3', 'm4' and 2 more"
     assert hint("zzzz", [f"m{at}" for at in range(7)]) == many
+
+
+def test_of_many_sessions_that_begin_alike_five_are_named() -> None:
+    found = AmbiguousBeginningError("s", [(f"s{at}", "default") for at in range(7)])
+    assert str(found) == "Several sessions begin with s: s0, s1, s2, s3, s4 and 2 more"
 
 
 def test_a_repository_is_called_by_the_last_part_of_its_address() -> None:
