@@ -57,7 +57,7 @@ def _transcripts() -> str:
     for program in PROGRAMS:
         if (kept := program.transcripts) is not None:
             patterns = ", ".join(f"`{pattern}`" for pattern in kept.patterns)
-            place = f"{patterns} in `~/{kept.home}` (`{kept.variable}`)"
+            place = f"{patterns} in `{f'~/{kept.home}'.rstrip('/')}` (`{kept.variable}`)"
             rows.append((f"{program.title} {kept.versions}", place, kept.unknown))
     return _table(*rows)
 

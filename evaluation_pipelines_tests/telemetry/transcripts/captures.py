@@ -94,7 +94,7 @@ HOMES = {reader.source_cli: reader.home for reader in TRANSCRIPT_READERS}
 def put(capture: str) -> Path:
     """Copy a capture into the home folder and return where it is."""
     home = Path(os.environ["HOME"]) / HOMES[capture.partition("/")[0]]
-    shutil.copytree(TRANSCRIPTS / capture, home)
+    shutil.copytree(TRANSCRIPTS / capture, home, dirs_exist_ok=True)
     for dump in home.rglob("opencode.db.sql"):
         with closing(sqlite3.connect(dump.with_suffix(""))) as database:
             database.executescript(dump.read_text("utf-8"))

@@ -36,6 +36,15 @@ from evaluation_pipelines_tests.telemetry.transcripts.captures import (
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 
+def test_gemini_cli_home_names_the_folder_of_dot_gemini(
+    workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("gemini_cli/0.61.0").rename(tmp_path / "elsewhere")
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "elsewhere"))
+    read(workplace)
+    assert workplace.landed()["source_cli"].unique().to_list() == ["gemini_cli"]
+
+
 @pytest.mark.parametrize("capture", SESSIONS)
 def test_a_session_has_what_its_model_saw(workplace: Workplace, capture: str) -> None:
     put(capture)

@@ -130,9 +130,12 @@ class GeminiTranscript(_OfFamily):
 
     source_cli: ClassVar[str] = "gemini_cli"
     variable: ClassVar[str] = "GEMINI_CLI_HOME"
-    home: ClassVar[str] = ".gemini"
-    patterns: ClassVar[tuple[str, ...]] = ("tmp/*/chats/*.jsonl", "tmp/*/chats/*.json")
-    top: ClassVar[int] = 3
+    home: ClassVar[str] = ""
+    patterns: ClassVar[tuple[str, ...]] = (
+        ".gemini/tmp/*/chats/*.jsonl",
+        ".gemini/tmp/*/chats/*.json",
+    )
+    top: ClassVar[int] = 4
     versions: ClassVar[str] = "0.20 and later"
     unknown: ClassVar[str] = (
         "durations of requests, who allowed a call, repository, branch, version"
