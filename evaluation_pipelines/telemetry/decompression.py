@@ -102,7 +102,7 @@ class DecompressedFile:
 
 
 class _Pieces:
-    """The bytes of a file, one by one from a position on; the file's own position stays.
+    """The bytes of a file, one by one from a position; the file's own position stays.
 
     ``failure`` is why the file could not be read, which is no flaw of its content.
     """

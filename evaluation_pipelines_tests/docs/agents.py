@@ -56,9 +56,10 @@ def _transcripts() -> str:
     rows: list[Sequence[str]] = [("agent", "files", "unknown without telemetry")]
     for program in PROGRAMS:
         if (kept := program.transcripts) is not None:
-            patterns = ", ".join(f"`{pattern}`" for pattern in kept.patterns)
-            place = f"{patterns} in `{f'~/{kept.home}'.rstrip('/')}` (`{kept.variable}`)"
-            rows.append((f"{program.title} {kept.versions}", place, kept.unknown))
+            fixed = [pattern.partition("*")[0].rpartition("/")[0] for pattern in kept.patterns]
+            folders = dict.fromkeys("/".join(filter(None, ("~", kept.home, path))) for path in fixed)
+            places = f"{', '.join(f'`{folder}/`' for folder in folders)} (`{kept.variable}`)"
+            rows.append((f"{program.title} {kept.versions}", places, kept.unknown))
     return _table(*rows)
 
 

@@ -134,7 +134,7 @@ class Retry:
         hold: Hold,
         report: RetryReport,
     ) -> None:
-        """Read again the batches of entries, and those from the ``unread`` offsets on."""
+        """Read again the batches of entries, and those of ``unread`` offsets."""
         left, unread_left, why_not = list(entries), set(unread), REPLACED  # if no batch has them
         try:
             with opened_again(self.stores, source, present) as file:
