@@ -1,5 +1,6 @@
 """The code location as Dagster loads it: as it is written down, and what follows from that."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -57,6 +58,13 @@ def test_the_code_location_warns_once_if_no_judge_is_set(
         monkeypatch.setenv("EVAL_JUDGE_MODEL", model)
     defs()
     assert caplog.text.count("set EVAL_JUDGE_MODEL to the name of a model") == warnings
+
+
+def test_nothing_of_the_code_location_is_looked_at_by_garbage_collections() -> None:
+    before = gc.get_freeze_count()
+    defs()
+    assert gc.get_freeze_count() - before > 1_000
+    assert gc.isenabled()
 
 
 def test_the_nightly_run_builds_every_asset_with_a_condition() -> None:

@@ -5,6 +5,7 @@ of its address. Responses get headers that restrict browsers. Each is counted an
 query, headers or body.
 """
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass, field
@@ -77,6 +78,10 @@ class Guard:
                 await _refused(refusal, scope)(scope, receive, answer.send)
             else:
                 await self._app(routed, _within_limits(routed, receive), answer.send)
+        except asyncio.CancelledError:  # by the server, which ends
+            if scope["type"] != "http" or answer.status is not None:
+                raise
+            await _refused(_STOPPING, scope)(scope, receive, answer.send)
         except Exception:  # noqa: BLE001 - logged; the client gets a number by which the log can be searched
             await self._answer_failure(scope, receive, answer)
         finally:
@@ -164,6 +169,15 @@ class Guard:
             answer.sent_bytes,
             seconds * 1000,
         )
+
+
+_STOPPING = ServiceError(
+    503,
+    "stopping",
+    "The service stopped before it could answer.",
+    "Send the request again.",
+    {"Retry-After": "1"},
+)
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -203,19 +203,26 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path, rounds: int) -> No
     assert {name: counts.get(name) for name in acknowledged} == dict.fromkeys(acknowledged, 2)
 
 
+HEAD = (
+    b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+)
+
+
 def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path) -> None:
     service, body = LiveService(tmp_path), session("s")
     service.wait()
-    with socket.create_connection(("127.0.0.1", service.port), 30) as client:
-        client.sendall(
-            b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
-        )
-        assert status_of(client.recv(65536)) == 100  # the body is waited for
+    address = ("127.0.0.1", service.port)
+    with socket.create_connection(address, 30) as client, socket.create_connection(address) as idle:
+        for connection in (client, idle):
+            connection.sendall(HEAD % len(body))
+            assert status_of(connection.recv(65536)) == 100  # the body is waited for
         service.process.terminate()
         service.wait_until_closed()
         client.sendall(body)
         assert status_of(everything(client)) == 200
-    assert service.ended() == 0
+        assert service.ended() == 0
+        # A body that never comes is not waited for until it is too slow (408). It is sent again.
+        assert status_of(everything(idle)) == 503
     with open_workplace(tmp_path) as workplace:
         assert workplace.ingest().counts.events == 2
