@@ -57,10 +57,8 @@ def _transcripts() -> str:
     for program in PROGRAMS:
         if (kept := program.transcripts) is not None:
             fixed = [pattern.partition("*")[0].rpartition("/")[0] for pattern in kept.patterns]
-            folders = dict.fromkeys(
-                "/".join(filter(None, ("~", kept.home, path))) for path in fixed
-            )
-            places = f"{', '.join(f'`{folder}/`' for folder in folders)} (`{kept.variable}`)"
+            folders = [f"`{'/'.join(filter(None, ('~', kept.home, path)))}/`" for path in fixed]
+            places = f"{', '.join(dict.fromkeys(folders))} (`{kept.variable}`)"
             rows.append((f"{program.title} {kept.versions}", places, kept.unknown))
     return _table(*rows)
 

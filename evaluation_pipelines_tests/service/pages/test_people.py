@@ -10,6 +10,7 @@ from evaluation_pipelines.access.key_ring import create_key
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import spending_alert
 from evaluation_pipelines.people.identity_store import sync_identities
+from evaluation_pipelines.service.caller import is_person
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
@@ -70,6 +71,22 @@ def test_a_key_is_not_the_person_whose_id_differs_from_its_name_in_case(
     client = service.browser(create_key(workplace.ledger, "ci", Role.READER, None, now=NOW))
     assert "one#" in client.get("/sessions.csv?person=ci").text
     assert client.get("/sessions.csv?person=CI").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("of_sessions", "of_caller", "is_same"),
+    [
+        ("ci", "ci", True),
+        ("CI", "ci", False),
+        ("Ada@orchard.example", "ada@ORCHARD.example", True),
+        ("ada@orchard.example", "ada@orchard.test", False),
+        (None, "ada@orchard.example", False),
+    ],
+)
+def test_only_addresses_are_the_same_in_another_case(
+    of_sessions: str | None, of_caller: str, is_same: bool
+) -> None:
+    assert is_person(of_sessions, of_caller) is is_same
 
 
 def test_a_user_of_a_proxy_is_the_person_who_has_the_email_by_the_identities(
