@@ -39,6 +39,12 @@ FOLLOWED = SESSION_EVALUATIONS.name
 ALL = (AGENT_EVENTS_LANDED.name, *(table for table in DAILY_TABLES if table != FOLLOWED))
 
 
+@pytest.fixture(autouse=True)
+def one_checked_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick makes all tables of the dates that it checks again: here of one, for time."""
+    monkeypatch.setattr(external_builds, "_CHECKED_DATES", 1)
+
+
 def build_in_a_terminal(location: CodeLocation, *numbers: int) -> None:
     location.workplace.land("logs.jsonl", b"".join(map(session_line, numbers)), "ab")
     location.workplace.ingest()
@@ -59,6 +65,7 @@ def reports(location: CodeLocation, asset: str) -> int:
 def test_dates_built_in_a_terminal_are_reported_once_as_a_run_would_report_them(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(external_builds, "_CHECKED_DATES", 2)
     build_in_a_terminal(location, 0, 2)
     lake = location.workplace.lake  # a date without a partition does not stop the others
     lake.write(lake.read(AGENT_SESSIONS, [day(0)]), AGENT_SESSIONS, date(2031, 1, 1))

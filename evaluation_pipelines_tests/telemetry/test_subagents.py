@@ -68,7 +68,7 @@ NESTED = line(
 def test_calls_tokens_and_cost_count_for_the_parent(
     tmp_path: Path, order: tuple[bytes, ...], day: date
 ) -> None:
-    with open_workplace(tmp_path, shards=7) as workplace:
+    with open_workplace(tmp_path, shards=3) as workplace:
         for number, content in enumerate(order):
             workplace.land(f"{number}.jsonl", content)
             workplace.ingest()
@@ -131,7 +131,7 @@ LATE = (
 def test_whichever_comes_first_all_counts_for_the_parent(
     tmp_path: Path, lines: tuple[bytes, ...], order: tuple[int, ...]
 ) -> None:
-    with open_workplace(tmp_path, shards=7) as workplace:
+    with open_workplace(tmp_path, shards=3) as workplace:
         for number in order:
             workplace.land(f"{number}.jsonl", lines[number])
             workplace.ingest()
