@@ -59,7 +59,7 @@ def test_a_part_that_cannot_be_read_again_is_an_error(three_days: Program) -> No
     result = three_days("ingest", "--again")
     assert result.code == 1
     assert "not read again: " in result.err
-    assert "logs.jsonl is no longer in the landing folder" in result.err
+    assert "logs.jsonl: the file is no longer in the landing folder" in result.err
 
 
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
