@@ -70,7 +70,7 @@ def _asset(key: dg.AssetKey) -> dict[str, Any]:
 def _freshness(policy: Any) -> str | None:
     if policy is None:
         return None
-    warn, fail = (each.to_timedelta() for each in (policy.warn_window, policy.fail_window))
+    warn, fail = (window.to_timedelta() for window in (policy.warn_window, policy.fail_window))
     return f"warns after {warn}, fails after {fail}"
 
 

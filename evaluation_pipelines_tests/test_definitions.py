@@ -20,7 +20,7 @@ from evaluation_pipelines.defs.automation import LATER_RUN
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines_tests.definitions_snapshot import SNAPSHOT, repository, text
 
-NAMED = {each.name: each for each in TABLES}
+NAMED = {table.name: table for table in TABLES}
 
 
 def test_the_code_location_is_the_one_written_down() -> None:

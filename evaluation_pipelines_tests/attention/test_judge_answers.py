@@ -135,7 +135,7 @@ def test_a_process_that_holds_a_lock_in_silence_is_named(workplace: Workplace) -
         later = gather(workplace.stores, datetime.now(UTC) + timedelta(minutes=6))
     silent = [item.seen for item in attention(later) if "holds the lock" in item.seen]
     named = f"process {os.getpid()} on {socket.gethostname()} holds the lock ingest"
-    assert [each.partition(". ")[0] for each in silent] == [named]
+    assert [item.partition(". ")[0] for item in silent] == [named]
     assert not any("holds the lock" in item.seen for item in attention(now))
     free = attention(gather(workplace.stores, datetime.now(UTC) + timedelta(minutes=6)))
     assert not any("holds the lock" in item.seen for item in free)

@@ -128,7 +128,7 @@ def test_every_surface_names_the_same_items_in_the_same_words(program: Program) 
             sleep(0.1)
         doctor = client.get("/operations/doctor").text
     on_page = of_overview(overview)  # a link in place of the command
-    assert [each[:2] for each in on_page] == [each[:2] for each in shown]
+    assert [item[:2] for item in on_page] == [item[:2] for item in shown]
     for (*_, seen), (*_, listed_lines) in zip(on_page, shown, strict=True):
         assert seen[:-1] == listed_lines[:-1]
         assert seen[-1]
@@ -139,12 +139,12 @@ def test_every_surface_names_the_same_items_in_the_same_words(program: Program) 
         said, _, since = title.partition(" (since ")
         assert said in table
         assert f"since {since.rstrip(')')}" in table
-        assert all(each in table for each in lines)
+        assert all(line in table for line in lines)
     digest = program("digest").out
     listed = digest.partition("\nNeeds attention\n")[2].partition("\n\n")[0]
     assert listed.splitlines() == [f"- {title}" for _, title, _ in shown]
     sent = {"parked", "stale", "regression"}
     of_kind = zip(kinds, shown, strict=True)
-    named = {each[1].partition(" (since")[0]: each[2] for kind, each in of_kind if kind in sent}
+    named = {item[1].partition(" (since")[0]: item[2] for kind, item in of_kind if kind in sent}
     told = {title: lines for title, *lines in map(str.splitlines, alerts) if title in named}
     assert {title: list(map(html.unescape, lines)) for title, lines in told.items()} == named

@@ -31,7 +31,7 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
     assert (
         summary == "2026-06-01: the books balance: 3 sessions, 2 scored, 2 scored by their profile."
     )
-    cells = [each.split() for each in states.splitlines()]
+    cells = [line.split() for line in states.splitlines()]
     assert not any(cell[:2] == ["still", "open"] for cell in cells)  # no row without sessions
     why = "no text of the session was logged"
     assert ["not", "enough", "text", "1", *why.split()] in cells

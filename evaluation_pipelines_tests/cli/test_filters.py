@@ -187,7 +187,7 @@ def sessions_of(program: Program, name: str, *arguments: str) -> set[str]:
     """Ids of the sessions that a list shows, or of those that its figures are of."""
     ran = program(*name.split(), *LISTS[name].arguments, *LISTS[name].needs, *arguments)
     assert ran.code == 0, ran.err
-    return {each for each in "ab" if f"{each}#baseline" in ran.out}
+    return {letter for letter in "ab" if f"{letter}#baseline" in ran.out}
 
 
 def test_filters_choose_sessions(program: Program) -> None:

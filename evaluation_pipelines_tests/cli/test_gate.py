@@ -56,8 +56,8 @@ def test_new_runs_of_the_same_arms_are_another_look(program: Program) -> None:
     looks = [json.loads(program("gate", *SPAN, *GOOD, "--format", "json").out)["look"]]
     looks += [json.loads(program("gate", *SPAN, *GOOD, "--format", "json").out)["look"]]
     place(program, runs=2)
-    for each in (GOOD, BAD):
-        looks += [json.loads(program("gate", *SPAN, *each, "--format", "json").out)["look"]]
+    for path in (GOOD, BAD):
+        looks += [json.loads(program("gate", *SPAN, *path, "--format", "json").out)["look"]]
     assert looks == [1, 1, 2, 1]
     given = json.loads(program("gate", *SPAN, *GOOD, "--look", "5", "--format", "json").out)
     assert given["look"] == 5

@@ -148,10 +148,10 @@ def test_keys_are_shortened_and_long_texts_cut_before_columns_are_left_out(
     rows = [(key, "a long reason " * 8, 12345678.5)]
     print_table("Title", ("session key", "why", "score #", "more"), [(*rows[0], "m")], 3)
     shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
-    assert max(len(each) for each in shown.splitlines()[:4]) == 60
+    assert max(len(line) for line in shown.splitlines()[:4]) == 60
     # 17 of the key, 10 of the number, 4 of the last, 9 between: 20 are left of the reason.
     row = "f9ee754e…#scout-2   a long reason a lon…   12345678.5   m"
-    assert row in [each.rstrip() for each in shown.splitlines()]
+    assert row in [line.rstrip() for line in shown.splitlines()]
     assert "(a wider window shows in full: session key, why)\n" in shown
 
 

@@ -67,7 +67,7 @@ def test_list_groups_by_file_and_reason_or_lists_all_entries(filled: Program) ->
 def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Program) -> None:
     ran = filled("quarantine", "list", names(filled)[0])
     facts = dict(
-        re.split(r" {2,}|(?<=^begins with) ", each, maxsplit=1) for each in ran.out.splitlines()
+        re.split(r" {2,}|(?<=^begins with) ", line, maxsplit=1) for line in ran.out.splitlines()
     )
     offset = len(line(claude("user_prompt")) + LONG)
     assert (ran.code, ran.err) == (0, "")

@@ -184,7 +184,7 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     program.land("evaluations/b.jsonl", "\n".join(map(json.dumps, gates)).encode() + b"\n")
     program("reputation", "update")
     listed = program("reputation", "list", "--format", "json").items()
-    assert [(each["organization_id"], each["eval_count"]) for each in listed] == [
+    assert [(row["organization_id"], row["eval_count"]) for row in listed] == [
         ("o1", 3),
         ("o2", 3),
     ]

@@ -42,7 +42,7 @@ def test_all_sessions_are_documents_of_one_yaml_stream(
     ran = program("score", SAMPLE, "--all")
     documents = list(yaml.safe_load_all(ran.out))
     assert (ran.code, ran.err, len(documents)) == (0, "", 17)
-    keys = [each for each in ran.out.splitlines() if each.startswith("# ")]
+    keys = [line for line in ran.out.splitlines() if line.startswith("# ")]
     assert keys[0] == "# 69f7cc18-63ff-4845-9b92-b41477e9aa18#baseline-1 of default"
     assert keys[1] == "# 6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1 of default"
     assert keys[-1] == "# 97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1 of default"
@@ -120,7 +120,7 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     shutil.rmtree(program.folder / "data", ignore_errors=True)
     shutil.copytree(TRANSCRIPTS / "claude_code" / "2.1.150", home / ".claude")
     latest = "21f14f16-79e3-48d4-aa6f-d5ae28708feb"
-    files = sorted(home.rglob("*.jsonl"), key=lambda each: latest in str(each))
+    files = sorted(home.rglob("*.jsonl"), key=lambda line: latest in str(line))
     for second, path in enumerate(files):  # the fork is older
         os.utime(path, (1_764_400_000 + second,) * 2)
     ran = program("score", "--local")

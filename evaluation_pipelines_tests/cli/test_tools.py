@@ -53,7 +53,7 @@ def lake(program: Program) -> Program:
 
 def lines(ran: Ran) -> list[list[str]]:
     """Return the words of each line."""
-    return [each.split() for each in ran.out.splitlines()]
+    return [line.split() for line in ran.out.splitlines()]
 
 
 def test_a_report_has_the_score_the_losses_per_tool_and_the_calls(lake: Program) -> None:
@@ -71,9 +71,9 @@ def test_a_report_has_the_score_the_losses_per_tool_and_the_calls(lake: Program)
     assert "Read 2 0 0 1 0.5 10 10 800".split() in lines(ran)
     assert "Grep 1 1 1 0 0.5 10 10 400".split() in lines(ran)
     assert '2 12:00:03 1 100 Read {"file_path": "src/cart.py"}'.split() in lines(ran)
-    (failed,) = (each for each in ran.out.splitlines() if each.endswith("No such file"))
+    (failed,) = (line for line in ran.out.splitlines() if line.endswith("No such file"))
     assert failed.split()[:3] == ["3", "12:00:04", "Grep"]
-    (corrected,) = [each for each in ran.out.splitlines() if "Grep  " in each and "Bash (" in each]
+    (corrected,) = [line for line in ran.out.splitlines() if "Grep  " in line and "Bash (" in line]
     assert "Bash (call 4)" in corrected
     assert "\x1b" not in ran.out
     assert "Failing loops" not in ran.out

@@ -31,8 +31,11 @@ def of_child(session: str, start: int) -> Any:
     own = f"{session}-child"
     plan = {"agent__name": "plan"}
     return [
-        {**each, "attributes": [*each["attributes"], *attributes({"parent_session_id": session})]}
-        for each in (
+        {
+            **record,
+            "attributes": [*record["attributes"], *attributes({"parent_session_id": session})],
+        }
+        for record in (
             claude("user_prompt", start + 1, session__id=own, prompt__id="q1", **plan),
             model(start + 2, own, 0.03, "q1", **plan),
             model(start + 8, own, 0.04, "q1", **plan),

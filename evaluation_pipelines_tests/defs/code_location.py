@@ -351,7 +351,7 @@ class CodeLocation:
             self.instance, graph, LoadingContextForTest(self.instance)
         )
         status = {table: found.get_status(dg.AssetKey(table), str(of)) for table in DAILY_TABLES}
-        return {each for each, found in status.items() if found == StaleStatus.STALE}
+        return {key for key, found in status.items() if found == StaleStatus.STALE}
 
     def check(self, asset: str, name: str) -> dg.AssetCheckEvaluation:
         """Return the newest result of a check."""

@@ -42,7 +42,7 @@ def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> No
         *(f"scoring.completed s{n}" for n in (*range(1, 10), 11)),
         "80 more events of scorings: evaluation-pipelines judge list events",
     ]
-    assert [each.args for each in store.events_after.call_args_list] == [(0,), (100,)]
+    assert [call.args for call in store.events_after.call_args_list] == [(0,), (100,)]
 
 
 def test_an_event_is_one_printable_line_of_the_log() -> None:

@@ -83,9 +83,9 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     # 64 is the sum of the criteria; 70 differs by more than 5.
     assert r"inconsistent\_total | 1 |" in str(shown["flags"])
     logged = messages(location, result.run_id)
-    (progress,) = [each for each in logged if each.startswith("judging sessions: 3 of 3 (")]
+    (progress,) = [event for event in logged if event.startswith("judging sessions: 3 of 3 (")]
     assert re.fullmatch(r"judging sessions: 3 of 3 \(\S+/s\), \$0\.\d{4} spent", progress)
-    events = [each for each in logged if each.startswith("scoring.")]
+    events = [event for event in logged if event.startswith("scoring.")]
     assert events.count("scoring.completed c#baseline-1: 40 of 100") == 1
     assert len(events) == 3 * 4
 

@@ -103,7 +103,7 @@ def check_that_a_session_resumed_later_updates_its_first_date_only(
 
     live.wait("resumed session", resumed)
     after = contents(workplace)
-    assert {each for each in after if before.get(each) != after[each]} == {str(day(3))}
+    assert {event for event in after if before.get(event) != after[event]} == {str(day(3))}
 
 
 def scores(workplace: Workplace, session: str | None = None) -> pl.DataFrame:

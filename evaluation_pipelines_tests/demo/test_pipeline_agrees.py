@@ -43,7 +43,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
             rotate_bytes=2_000_000,
         )
         report = workplace.ingest()
-        built = [each for each in workplace.build() if isinstance(each, DateBuilt)]
+        built = [result for result in workplace.build() if isinstance(result, DateBuilt)]
         yield Outcome(truth, report, built, workplace)
 
 

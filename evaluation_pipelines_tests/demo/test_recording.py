@@ -55,7 +55,9 @@ def test_all_times_are_moved_by_whole_days(
     assert new == [time + days * 86_400 * 10**9 for time in old]
     worn = [json.loads(line) for line in before["demo/sessions.attribution.jsonl"].splitlines()]
     moved = [json.loads(line) for line in after["demo/sessions.attribution.jsonl"].splitlines()]
-    assert [each["donned_at"][10:] for each in worn] == [each["donned_at"][10:] for each in moved]
+    assert [masque["donned_at"][10:] for masque in worn] == [
+        session["donned_at"][10:] for session in moved
+    ]
     assert {
         (date.fromisoformat(new["donned_at"][:10]) - date.fromisoformat(old["donned_at"][:10])).days
         for old, new in zip(worn, moved, strict=True)
@@ -80,13 +82,15 @@ def test_work_of_high_quality_is_merged_more_often(tmp_path: Path) -> None:
     work = work_of(tmp_path / "demo")
     sent = [json.loads(line) for line in (tmp_path / OUTCOMES).read_text("utf-8").splitlines()]
     found = sorted(
-        (work[each["session_id"]].quality, each["value"])
-        for each in sent
-        if each["kind"] == "merged"
+        (work[record["session_id"]].quality, record["value"])
+        for record in sent
+        if record["kind"] == "merged"
     )
     middle = len(found) // 2
     for half in (found[:middle], found[middle:]):
-        quality, merged = (sum(each) / len(half) for each in zip(*half, strict=True))
+        quality, merged = (sum(column) / len(half) for column in zip(*half, strict=True))
         # Standard error at most 0.5 / sqrt(67) = 0.061: three of them.
         assert merged == pytest.approx(quality, abs=0.19)
-    assert sum(each[1] for each in found[middle:]) > sum(each[1] for each in found[:middle])
+    assert sum(session[1] for session in found[middle:]) > sum(
+        session[1] for session in found[:middle]
+    )

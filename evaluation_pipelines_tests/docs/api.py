@@ -71,10 +71,10 @@ def api_markdown() -> str:
     with TemporaryDirectory() as folder, judging(Path(folder)) as service:
         operations = routes_of(service.app.openapi())
         plain, sections = list[str](), list[str]()
-        for route, found in groupby(EXAMPLES, key=lambda each: each.route):
+        for route, found in groupby(EXAMPLES, key=lambda example: example.route):
             examples = list(found)
             answers = [
-                each for each in (_example(service, example) for example in examples) if each
+                shown for shown in (_example(service, example) for example in examples) if shown
             ]
             meaning = f"{_plain(operations[route]['description'])}{_errors(operations[route])}"
             if answers:
@@ -127,11 +127,11 @@ def _shortened(value: Any, depth: int = 0) -> Any:
             shown = dict(list(value.items())[: _SHOWN_FIELDS[depth]])
             more = {"...": "..."} if len(value) > len(shown) else {}
             shown |= {name: fixed for name, fixed in _FIXED.items() if shown.get(name)}
-            return {name: _shortened(each, depth + 1) for name, each in shown.items()} | more
+            return {name: _shortened(value, depth + 1) for name, value in shown.items()} | more
         case list() if len(value) > 1 and not isinstance(value[0], str):
             return [_shortened(value[0], depth), "..."]
         case list():
-            return [_shortened(each, depth) for each in value]
+            return [_shortened(item, depth) for item in value]
         case str() if len(value) > _SHOWN_CHARACTERS:
             return f"{value[:_SHOWN_CHARACTERS]}..."
     return value
@@ -144,10 +144,10 @@ def _json(value: Any, indent: int = 0) -> str:
         return flat
     pad = " " * (indent + 2)
     if isinstance(value, list):
-        return "[" + ", ".join(_json(each, indent + 1) for each in value) + "]"
+        return "[" + ", ".join(_json(item, indent + 1) for item in value) + "]"
     lines = [""]
-    for name, each in value.items():
-        field = f"{json.dumps(name)}: {_json(each, indent + 2)}, "
+    for name, item in value.items():
+        field = f"{json.dumps(name)}: {_json(item, indent + 2)}, "
         if lines[-1] and len(lines[-1]) + len(field) + indent > _WIDTH:
             lines.append("")
         lines[-1] += field

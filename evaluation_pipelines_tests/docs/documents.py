@@ -60,7 +60,7 @@ def blocks(text: str) -> list[Block]:
             opened = (number, fence["indent"], fence["info"].strip())
         else:
             first, indent, info = opened
-            body = "\n".join(each.removeprefix(indent) for each in lines[first + 1 : number])
+            body = "\n".join(line.removeprefix(indent) for line in lines[first + 1 : number])
             found.append(Block(info, body, first, number, indent))
             opened = None
     if opened is not None:

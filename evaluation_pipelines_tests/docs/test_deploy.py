@@ -23,7 +23,7 @@ from evaluation_pipelines_tests.service.live_service import free_port
 
 DOCKERFILE = (FOLDER / "deploy" / "Dockerfile").read_text("utf-8")
 COMPOSE = yaml.safe_load((FOLDER / "deploy" / "compose.yaml").read_text("utf-8"))
-PROGRAMS = {name: each for name, each in COMPOSE["services"].items() if "build" in each}
+PROGRAMS = {name: value for name, value in COMPOSE["services"].items() if "build" in value}
 EVERYWHERE = PROGRAMS["service"]["command"][-1]
 IMAGE_FOLDER = "/opt/evaluation_pipelines"
 
@@ -39,7 +39,7 @@ def test_a_container_may_write_its_data_alone(name: str) -> None:
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     assert service["volumes"] == ["data:/srv/evaluation"]
     assert "USER 10001:10001" in DOCKERFILE
-    assert all(each.startswith("127.0.0.1:") for each in service.get("ports", []))
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
 @pytest.mark.parametrize("name", COMPOSE["services"])

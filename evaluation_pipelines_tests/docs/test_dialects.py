@@ -15,7 +15,7 @@ from evaluation_pipelines_tests.telemetry.domain import reading
 from evaluation_pipelines_tests.telemetry.spans.test_odd_spans import line, tool
 
 RECORDS = Path(__file__).with_name("acme.jsonl").read_bytes().splitlines(keepends=True)
-TESTS = [each for name, each in vars(acme_tests).items() if name.startswith("test_")]
+TESTS = [value for name, value in vars(acme_tests).items() if name.startswith("test_")]
 
 ACME_SPANS = SpanSource(
     scopes=("acme.spans",),

@@ -85,7 +85,7 @@ def test_every_command_that_is_named_exists(document: Path) -> None:
 def test_every_name_with_an_underscore_is_one_of_ours_or_of_an_agent(document: Path) -> None:
     text = text_of(document)
     inline = re.findall(r"`([^`\n]+)`", prose(text))
-    named = {each for each in inline if re.fullmatch(r"_?[a-z0-9]+(_[a-z0-9]+)+", each)}
+    named = {name for name in inline if re.fullmatch(r"_?[a-z0-9]+(_[a-z0-9]+)+", name)}
     queried = {word for block in blocks(text) for word in words_of(block.body) if block.is_run}
 
     assert sorted(named - words_in_use() - queried - FOREIGN) == []

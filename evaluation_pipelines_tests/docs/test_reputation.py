@@ -34,7 +34,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def block(info: str) -> Block:
-    (found,) = (each for each in blocks(TEXT) + blocks(EXAMPLE) if each.info == info)
+    (found,) = (block for block in blocks(TEXT) + blocks(EXAMPLE) if block.info == info)
     return found
 
 
@@ -72,12 +72,12 @@ def test_the_worked_example_of_an_agent_is_what_the_code_makes_of_it() -> None:
             "agent_id": "scout",
             "evaluation_id": f"{number:03}",
             "evaluated_at": NOW - timedelta(minutes=number),
-            "passed": each,
+            "passed": line,
             "latency_ms": 30.0,
             "latency_budget_ms": 100.0,
             "model": None,
         }
-        for number, each in enumerate(passed)
+        for number, line in enumerate(passed)
     ]
     schema = {name: AGENT_EVALUATIONS.schema[name] for name in rows[0]}
     window = pl.DataFrame(rows, schema=schema).with_columns(
@@ -97,9 +97,9 @@ def test_the_table_of_event_types_is_that_of_the_code() -> None:
 
 def test_the_table_of_states_is_that_of_the_code() -> None:
     rows = table_rows(TEXT, "## Agent rating")
-    numbers = {state: [int(each) for each in re.findall(r"\d+", of)] for state, of, _ in rows}
+    numbers = {state: [int(digits) for digits in re.findall(r"\d+", of)] for state, of, _ in rows}
 
-    assert {state: {lifecycle(each) for each in of} for state, of in numbers.items()} == {
+    assert {state: {lifecycle(part) for part in of} for state, of in numbers.items()} == {
         state: {state} for state in ("new", "calibrating", "active", "mature")
     }
     assert numbers["active"][0] == CALIBRATED_AT

@@ -72,7 +72,7 @@ def test_the_table_of_recommendations_is_what_the_code_says() -> None:
 
 
 def test_the_percentile_is_what_the_code_says() -> None:
-    block = next(each for each in blocks(TEXT) if each.language == "percentile")
+    block = next(block for block in blocks(TEXT) if block.language == "percentile")
     lines = dict(line.split(" = ", 1) for line in block.body.split("\n"))
     composites = [float(lines["composite"]), *map(float, lines["before"].split())]
     of_class = [session(session_key=f"s{at:02}") for at, _ in enumerate(composites)]
@@ -90,7 +90,7 @@ def test_the_percentile_is_what_the_code_says() -> None:
 
 
 def test_the_lift_is_what_the_code_says() -> None:
-    block = next(each for each in blocks(TEXT) if each.language == "lift")
+    block = next(block for block in blocks(TEXT) if block.language == "lift")
     lines = dict(line.split(" = ", 1) for line in block.body.split("\n") if " = " in line)
     sides = {name: list(map(float, lines[name].split())) for name in ("masque", "baseline")}
     worn = {"masque": {"masque": "A", "attribution": "clean"}, "baseline": {}}

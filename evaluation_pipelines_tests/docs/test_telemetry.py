@@ -110,7 +110,9 @@ def test_the_hook_writes_lines_that_are_understood(tmp_path: Path) -> None:
 
 
 def test_without_a_masque_the_hook_writes_nothing(tmp_path: Path) -> None:
-    environment = {each: value for each, value in os.environ.items() if each != "MASQUE"}
+    environment = {
+        variable: value for variable, value in os.environ.items() if variable != "MASQUE"
+    }
     subprocess.run(
         [sys.executable, HOOK],
         input='{"session_id": "s1", "hook_event_name": "SessionStart"}',

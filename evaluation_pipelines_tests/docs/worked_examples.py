@@ -60,7 +60,7 @@ class Claim:
         """What is wrong with the line; empty when all of it is right."""
         actual = self.row[self.column]
         wrong = [step for step in self.steps if not self._holds(step, actual)]
-        return [f"{self.where}: {self.column} is {_shown(actual)}, not {each}" for each in wrong]
+        return [f"{self.where}: {self.column} is {_shown(actual)}, not {claim}" for claim in wrong]
 
     def _holds(self, step: str, actual: object) -> bool:
         if isinstance(actual, int | float) and not isinstance(actual, bool):

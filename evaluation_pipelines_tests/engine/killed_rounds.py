@@ -78,7 +78,7 @@ def on_one_machine(folder: Path) -> dict[str, str]:
     with open_workplace(folder) as workplace:
         workplace.land("logs.jsonl", TELEMETRY)
         workplace.ingest()
-        assert {type(each) for each in workplace.build()} == {DateBuilt}
+        assert {type(result) for result in workplace.build()} == {DateBuilt}
         return hashes(workplace)
 
 

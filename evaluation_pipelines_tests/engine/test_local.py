@@ -213,7 +213,7 @@ def test_every_request_is_yielded_once_and_in_order(
     count: int, limit: int, large: int | None
 ) -> None:
     requests = Requests(count)
-    found = list(in_order(requests.begin, requests, limit, lambda each: each == large))
+    found = list(in_order(requests.begin, requests, limit, lambda batch: batch == large))
     assert found == [(number, 10 * number) for number in range(count)]
     assert requests.taken == list(range(count))
 
@@ -247,7 +247,7 @@ def test_requests_are_run_in_parallel_while_the_caller_works() -> None:
         return request
 
     with ThreadPoolExecutor(2) as pool:
-        found = in_order(lambda each: pool.submit(run, each), range(3), 3, never)
+        found = in_order(lambda item: pool.submit(run, item), range(3), 3, never)
         assert next(found) == (0, 0)
         together.wait(SOON_S)  # both others are running
         assert list(found) == [(1, 1), (2, 2)]
@@ -300,8 +300,8 @@ def test_after_a_breakdown_all_in_flight_are_begun_again() -> None:
         if broken:
             future.set_result(10 * request)
         elif request == 1:
-            for each in requests.futures.values():
-                each.set_exception(BrokenExecutor())
+            for pending in requests.futures.values():
+                pending.set_exception(BrokenExecutor())
         return future
 
     found = list(in_order(begin, requests, 2, never, replace=broken.append))

@@ -77,7 +77,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def is_complete(workplace: Workplace, expected: dict[str, str]) -> bool:
     """Ingest and build; return True if all rows are those of one machine, each counted once."""
     workplace.ingest()
-    assert {type(each) for each in workplace.build()} == {DateBuilt}
+    assert {type(result) for result in workplace.build()} == {DateBuilt}
     counted = IngestBatches(workplace.ledger).totals().events
     return hashes(workplace) == expected and counted == workplace.landed().height
 

@@ -71,7 +71,7 @@ def finish(workplace: Workplace) -> None:
     workplace.ingest()
     dates = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
     built = Build(workplace.stores, clock=lambda: NOW + timedelta(days=2)).run(dates)
-    assert {type(each) for each in built} == {DateBuilt}
+    assert {type(result) for result in built} == {DateBuilt}
     assert IngestBatches(workplace.ledger).totals().events == workplace.landed().height
 
 

@@ -39,7 +39,7 @@ def test_nodes_killed_in_the_middle_lose_nothing_and_double_nothing(
             workplace.land("logs.jsonl", TELEMETRY)
             with killing(cluster, lambda: chance.uniform(0.1, 2)) as killed:
                 workplace.ingest()
-                assert {type(each) for each in workplace.build()} == {DateBuilt}
+                assert {type(result) for result in workplace.build()} == {DateBuilt}
             kills += len(killed)
             assert hashes(workplace) == expected
             counted = IngestBatches(workplace.ledger).totals().events

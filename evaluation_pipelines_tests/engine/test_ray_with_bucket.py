@@ -59,7 +59,7 @@ def on_one_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workpla
 
 def fill(workplace: Workplace) -> None:
     workplace.ingest()
-    assert {type(each) for each in workplace.build()} == {DateBuilt}
+    assert {type(result) for result in workplace.build()} == {DateBuilt}
     write_masque_lift(workplace.stores, NOW)
 
 
@@ -125,5 +125,5 @@ def test_killed_nodes_and_cut_connections_together_lose_nothing_and_double_nothi
             folder = tmp_path / str(number)
             done.append(disturbed_round(cluster, of_round, folder, number, expected))
             assert done[-1].is_good, str(done[-1])
-    assert sum(each.killed for each in done)
-    assert sum(each.cuts for each in done)
+    assert sum(result.killed for result in done)
+    assert sum(result.cuts for result in done)

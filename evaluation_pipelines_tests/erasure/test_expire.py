@@ -141,7 +141,9 @@ def test_events_go_and_sessions_and_scores_stay(tmp_path: Path) -> None:
             assert old.equals(new)
         assert "EVAL_KEEP_EVENTS_DAYS" in refusal(workplace)
         built = Build(workplace.stores, clock=lambda: NOW).run([NEW])
-        assert not [each for each in built if isinstance(each, DateFailed)]  # the books balance
+        assert not [
+            result for result in built if isinstance(result, DateFailed)
+        ]  # the books balance
 
 
 def test_texts_that_come_after_the_events_expired_do_not_bring_the_events_back(
@@ -169,7 +171,7 @@ def test_everything_of_a_date_goes(tmp_path: Path) -> None:
         assert {table.session_date for table in Manifest(workplace.ledger).all_tables()} == {NEW}
         assert [row.session_date for row in RebuildQueue(workplace.ledger).all()] == [NEW]
         built = Build(workplace.stores, clock=lambda: NOW).run([NEW])
-        assert not [each for each in built if isinstance(each, DateFailed)]
+        assert not [result for result in built if isinstance(result, DateFailed)]
 
 
 def test_nothing_expires_unless_it_is_set(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_files_of_every_form_lose_what_was_forgotten_and_nothing_is_read_twice(
         workplace.land(name, form(of_ben(f"appended-{name}", 200 + number)), "ab")
     workplace.ingest()
     when = ("read", "unread", "appended")
-    expected = {f"{each}-{name}" for each in when for name in FORMS}
+    expected = {f"{moment}-{name}" for moment in when for name in FORMS}
     assert set(sessions(workplace)) == {*expected, "of-array"}
 
 

@@ -54,5 +54,5 @@ def found(folder: Path, *traces: str) -> dict[str, list[str]]:
     return {
         path.relative_to(folder).as_posix(): names
         for path, content in contents.items()
-        if (names := [each for each in wanted if each.encode() in content])
+        if (names := [name for name in wanted if name.encode() in content])
     }

@@ -81,7 +81,9 @@ def fill_ledger(workplace: Workplace) -> None:
     """Ingest and build the sessions of Ada and Ben, and judge and note them."""
     workplace.settings.identities_path.write_text(IDENTITIES)
     workplace.land("logs.jsonl", two_people() + _BROKEN)
-    outcomes = [{"session_id": each, "kind": "merged"} for each in (SESSION, "sess-of-ben")]
+    outcomes = [
+        {"session_id": session_id, "kind": "merged"} for session_id in (SESSION, "sess-of-ben")
+    ]
     workplace.land("outcomes.jsonl", "".join(f"{json.dumps(e)}\n" for e in outcomes).encode())
     workplace.ingest()
     sync_identities(workplace.stores, NOW)

@@ -157,7 +157,7 @@ def targets(folder: Path) -> dict[str, tuple[Callable[[bytes], None], list[bytes
     return {
         "telemetry": (telemetry, [*captured, _GOOD]),
         "attribution": (attribution, [wide, _GOOD]),
-        "signals": (signals, [json.dumps(each).encode() for each in (SIGNAL, EVALUATION)]),
+        "signals": (signals, [json.dumps(line).encode() for line in (SIGNAL, EVALUATION)]),
         "profiles": (
             partial(profiles, folder=folder),
             [path.read_bytes() for path in SHIPPED.glob("*.yaml")],

@@ -80,7 +80,7 @@ def _next(
 
 
 def _chat(body: dict[str, Any]) -> dict[str, Any]:
-    results = sum(each["role"] == "tool" for each in body["messages"])
+    results = sum(message["role"] == "tool" for message in body["messages"])
     place = _next(results, body.get("tools") or [])
     message: dict[str, Any] = {"role": "assistant", "content": None if place else ANSWER}
     if place:
@@ -108,7 +108,7 @@ def _chat(body: dict[str, Any]) -> dict[str, Any]:
 
 def _response(body: dict[str, Any]) -> dict[str, Any]:
     sent = body["input"] if isinstance(body["input"], list) else []
-    results = sum(each.get("type") == "function_call_output" for each in sent)
+    results = sum(message.get("type") == "function_call_output" for message in sent)
     place = _next(results, body.get("tools") or [])
     number = next(_numbers)
     item: dict[str, Any] = {
@@ -156,7 +156,7 @@ def _message(body: dict[str, Any]) -> dict[str, Any]:
         for block in message["content"]
     ]
     results = sum(block.get("type") == "tool_result" for block in blocks)
-    names = [each["name"] for each in body.get("tools") or []]
+    names = [tool["name"] for tool in body.get("tools") or []]
     text = json.dumps(body)
     asked = re.search(r"Where are (\d) places", text)
     place = _next(

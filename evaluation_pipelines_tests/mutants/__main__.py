@@ -125,11 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if failed is not None:
         parser.error(f"it fails without a mutant: {failed}")
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        runs = list(pool.map(lambda each: judge(each, all_tests=asked.all_tests), chosen))
-    survived = sum(each.killer is None for each in runs)
+        runs = list(pool.map(lambda mutant: judge(mutant, all_tests=asked.all_tests), chosen))
+    survived = sum(run.killer is None for run in runs)
     _print(f"\n{len(runs) - survived} of {len(runs)} killed")
-    for each in sorted(runs, key=lambda each: each.killer is not None):
-        _print(f"{each}")
+    for judged in sorted(runs, key=lambda run: run.killer is not None):
+        _print(f"{judged}")
     return int(survived > MOST_SURVIVORS)
 
 

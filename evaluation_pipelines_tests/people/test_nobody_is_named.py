@@ -101,9 +101,9 @@ class Seen:
         """Return where which hidden names are; with ``person`` where any are."""
         hidden = (*NAMES, TEAM) if self.view == "off" else NAMES
         found = {
-            name: [each for each in hidden if each in text] for name, text in self.texts.items()
+            name: [trace for trace in hidden if trace in text] for name, text in self.texts.items()
         }
-        return {name: each for name, each in found.items() if each}
+        return {name: value for name, value in found.items() if value}
 
 
 def of_ada(session: str, organization: str = "acme") -> bytes:
@@ -279,6 +279,6 @@ def test_no_report_or_table_names_who_is_hidden(built: Workplace, view: PeopleVi
         assert found == {}
 
 
-@pytest.mark.parametrize("daily", DAILY_TABLES, ids=lambda each: each.table.name)
+@pytest.mark.parametrize("daily", DAILY_TABLES, ids=lambda asset: asset.table.name)
 def test_no_preview_in_the_interface_names_people(daily: DailyTable) -> None:
     assert not hidden_columns("off").intersection(daily.preview)

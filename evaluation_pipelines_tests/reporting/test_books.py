@@ -58,7 +58,7 @@ def broken(workplace: Workplace) -> dict[str, str]:
 
 
 def unattributed(found: DayBooks) -> dict[str, int]:
-    return {each.what: each.number for each in found.unattributed}
+    return {event.what: event.number for event in found.unattributed}
 
 
 def without_one_of(table: Table) -> Callable[[Workplace], None]:
@@ -123,7 +123,7 @@ def test_a_masque_of_a_session_that_never_came_is_counted(built: Workplace) -> N
     built.ingest()
     built.build()
 
-    (silent,) = (each for each in books(built).unattributed if "masque" in each.what)
+    (silent,) = (event for event in books(built).unattributed if "masque" in event.what)
     assert (silent.number, silent.note) == (1, "their ids may be misspelled: S1")
 
 
@@ -143,7 +143,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
         )
         assert unattributed(found)["events older than the first partition"] == 2
         assert unattributed(found)["events under days outside the partitions' range"] == 2
-        notes = [each.note for each in found.unattributed]
+        notes = [event.note for event in found.unattributed]
         assert any(note.endswith("built by hand only: 2026-06-02") for note in notes)
 
 

@@ -167,8 +167,8 @@ def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(
     link = publish_analytics(workplace.stores, NOW).link
     assert columns_of(link) == columns_of(kept)
     with duckdb.connect(str(link), read_only=True) as connection:
-        for each in (each for each in TABLES if each.name not in LEFT_OUT):
-            table = RANKED_PERFORMANCE if each is SESSION_PERFORMANCE else each
+        for stored in (table for table in TABLES if table.name not in LEFT_OUT):
+            table = RANKED_PERFORMANCE if stored is SESSION_PERFORMANCE else stored
             empty = connection.table(table.name).pl()
             hidden = hidden_columns("team")
             names = [column.name for column in table.columns if column.name not in hidden]

@@ -115,7 +115,7 @@ def test_judge_scores_are_those_of_the_ledger_newest_first(judged: Judged) -> No
 
 def test_scorecards_are_current_and_have_the_newest_overrides(judged: Judged) -> None:
     cards = {scorecard["profile_id"]: scorecard for scorecard in view(judged, "s1").scorecards}
-    rows = {each["profile_id"]: each for each in stored(judged, SCORECARDS, "s1")}
+    rows = {row["profile_id"]: row for row in stored(judged, SCORECARDS, "s1")}
 
     assert set(cards) == set(rows) == {"incident-llm", "general-performance"}
     automatic = [name for name in SCORECARDS.schema if name not in OVERRIDE_COLUMNS]
@@ -157,7 +157,7 @@ def test_overrides_are_those_of_the_session_newest_first(judged: Judged) -> None
 
     of_session = everything.filter(pl.col("session_key") == KEY)
     assert list(overrides) == of_session.to_dicts()[::-1]
-    assert [(each["annotator"], each["state"]) for each in overrides] == [
+    assert [(override["annotator"], override["state"]) for override in overrides] == [
         ("Bob", "live"),
         ("Ada", "replaced"),
     ]

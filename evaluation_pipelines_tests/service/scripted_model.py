@@ -38,7 +38,7 @@ def call_for(body: bytes) -> str | None:
 
 def _tools(request: dict[str, Any]) -> set[str]:
     tools = request.get("tools") or []
-    of_gemini = [each for tool in tools for each in tool.get("functionDeclarations", [])]
+    of_gemini = [function for tool in tools for function in tool.get("functionDeclarations", [])]
     return {str(tool.get("name")) for tool in (*tools, *of_gemini)}
 
 

@@ -98,7 +98,7 @@ def test_without_a_position_only_new_events_come(service: Service, workplace: Wo
     score(workplace.ledger, "old")
     with service.client() as client, client.websocket_connect(ALL) as socket:
         score(workplace.ledger, "new")
-        assert {each["session_id"] for each in received(socket, 2)} == {"new"}
+        assert {event["session_id"] for event in received(socket, 2)} == {"new"}
 
 
 def test_a_listener_resumes_where_it_was_without_a_gap_while_others_write(
@@ -121,7 +121,7 @@ def test_a_listener_resumes_where_it_was_without_a_gap_while_others_write(
         writer.join()
 
     names = [f"s{number}" for number in range(sessions) for _ in range(2)]
-    assert [each["session_id"] for each in seen] == names
+    assert [event["session_id"] for event in seen] == names
     assert types(seen) == ["started", "completed"] * sessions
 
 

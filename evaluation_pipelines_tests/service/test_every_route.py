@@ -20,7 +20,7 @@ from evaluation_pipelines_tests.service.examples import (
 )
 
 FOREIGN = ("acme", "beta", "a1#", "b1#", "secret-plan", "model-a")
-PRIVATE = [each for each in EXAMPLES if each.role is not None]
+PRIVATE = [example for example in EXAMPLES if example.role is not None]
 ABSURD = (
     *("-1", "0", "0" * 5000, "9" * 5000, "0" * 30 + "9" * 19, f"{2**31}", f"{2**63}", f"-{2**63}"),
     *("1e9", "1.5", "inf", "nan", "0x10", "٣", ""),
@@ -104,7 +104,9 @@ def test_another_organization_sees_nothing_of_it(
         assert word not in response.text
 
 
-@pytest.mark.parametrize("example", [each for each in EXAMPLES if each.body is None], ids=named)
+@pytest.mark.parametrize(
+    "example", [example for example in EXAMPLES if example.body is None], ids=named
+)
 def test_head_has_the_headers_of_get_alone(answered: Service, keys: Keys, example: Example) -> None:
     client = answered.client(keys[Role.OPERATOR, None if example.of_all else "acme"])
     head, whole = client.head(example.url), client.get(example.url)

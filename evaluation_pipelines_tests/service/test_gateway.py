@@ -69,7 +69,7 @@ def test_conditions_choose_cards_of_the_organization(
     clients: Clients, params: dict[str, Any], runs: list[str]
 ) -> None:
     found = call(clients["reader"], "evaluation.scorecards.query", **params)["scorecards"]
-    assert [each["runId"].partition("#")[0] for each in found] == runs
+    assert [row["runId"].partition("#")[0] for row in found] == runs
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_profiles_are_set_and_listed_in_camel_case(clients: Clients) -> None:
     listed = call(clients["reader"], "evaluation.judges.list")["profiles"]
     assert profile in listed
     assert call(clients["all"], "evaluation.judges.set", **GUIDE)["profile"]["version"] == 3
-    assert {each["origin"] for each in listed} == {"api", "file", "shipped"}
+    assert {row["origin"] for row in listed} == {"api", "file", "shipped"}
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_all_signals_are_taken_as_over_http(tmp_path: Path) -> None:
 
         assert answer.partial_success.rejected_log_records == 1
         both = [spans.SerializeToString(), many]
-        content = b"".join(len(each).to_bytes(4) + each for each in both)
+        content = b"".join(len(request).to_bytes(4) + request for request in both)
         assert received(service.workplace) == {"_/2026-12-01.pb": content}
         text = service.client().get("/metrics").text
         assert 'route="/v1/metrics",status="200"} 1.0' in text

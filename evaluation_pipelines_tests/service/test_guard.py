@@ -378,8 +378,8 @@ def test_a_proxy_that_names_no_person_gets_the_least_role(
         Role.REVIEWER: client.get("/api/v1/sessions/none/transcript"),
         Role.OPERATOR: client.post("/api/v1/scoring/sessions/none/score", json={}),
     }
-    may = {each for each, answer in allowed.items() if answer.status_code != 403}
-    assert may == {each for each in Role if left.includes(each)}
+    may = {role for role, answer in allowed.items() if answer.status_code != 403}
+    assert may == {role for role in Role if left.includes(role)}
 
 
 def limited(workplace: Workplace) -> Service:

@@ -100,14 +100,14 @@ def test_what_takes_too_much_memory_is_not_kept(
 ) -> None:
     land(workplace, "one")
     land(workplace, "two")
-    one, two = (session_of(workplace, each) for each in ("one", "two"))
+    one, two = (session_of(workplace, name) for name in ("one", "two"))
     found = session_events(workplace.stores, one, NOW)
     assert found is not None
     room = int(found.events.estimated_size()) + kept._BYTES_EACH
     monkeypatch.setattr(kept, "_MOST_BYTES", room + room // 2)
     recent = RecentEvents()
-    for each in (one, two, two, one):  # there is room for one of them
-        recent.read(workplace.stores, each, NOW)
+    for query in (one, two, two, one):  # there is room for one of them
+        recent.read(workplace.stores, query, NOW)
     assert read == ["one", "two", "one"]
     monkeypatch.setattr(kept, "_MOST_BYTES", room - 1)
     for _ in range(2):

@@ -96,7 +96,7 @@ def serving(folder: Path, url: str) -> Iterator[tuple[int, list[str]]]:
     settings = Settings(data_dir=folder, ledger_url=url)
     with open_stores(settings, is_served=True) as stores:
         app = create_app(Installation(stores, KeyRing(stores.ledger)))
-        routes = [each.partition(" ") for each in route_table(app)]
+        routes = [route.partition(" ") for route in route_table(app)]
         with server_in_thread(app) as port:
             yield port, [path for method, _, path in routes if method == "GET"]
 

@@ -175,12 +175,14 @@ def without_telemetry(agent: Agent) -> Agent:
     def bare(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         command, settings = agent(model, receiver)
         kept = {n: v for n, v in settings.items() if "OTEL" not in n and "TELEMETRY" not in n}
-        return [each for each in command if not each.startswith("-cotel.")], kept
+        return [word for word in command if not word.startswith("-cotel.")], kept
 
     return bare
 
 
-@pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "agent", [claude_code, codex, gemini_cli], ids=lambda function: function.__name__
+)
 def test_an_agent_sends_with_the_settings_that_are_printed_and_a_key(
     agents: Path, tmp_path: Path, agent: Agent
 ) -> None:
@@ -203,7 +205,9 @@ def test_an_agent_sends_with_the_settings_that_are_printed_and_a_key(
     assert row["team_id"] == "platform"
 
 
-@pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "agent", [claude_code, codex, gemini_cli], ids=lambda function: function.__name__
+)
 def test_an_agent_reaches_a_score_without_a_collector(
     agents: Path, tmp_path: Path, agent: Agent
 ) -> None:
@@ -223,6 +227,6 @@ def test_an_agent_reaches_a_score_without_a_collector(
     assert row["models"] == [MODELS[agent.__name__]]
     assert row["api_requests"] == len(model.answers)
     assert row["total_tokens"] == TOKENS * len(model.answers)
-    assert [(each["tool"], each["calls"]) for each in report["by_tool"]] == [(tool, 1)]
+    assert [(tool["tool"], tool["calls"]) for tool in report["by_tool"]] == [(tool, 1)]
     assert (row["tools_ok"], row["tools_failed"], row["quality"]) == (1, 0, 10)
     assert row["composite"] is not None

@@ -321,7 +321,7 @@ def test_without_a_folder_nothing_is_received_and_everything_else_works(
         answer = posted(client, session("a") if kind == JSON else in_protobuf(), kind=kind)
         assert answer.status_code == 501
         assert f"receives no telemetry: it is read from {bucket.url}" in answer.text
-        assert [client.get(each).status_code for each in ("/ready", "/api/v1/sessions")] == [
+        assert [client.get(path).status_code for path in ("/ready", "/api/v1/sessions")] == [
             200,
             200,
         ]
@@ -336,7 +336,7 @@ def test_the_hook_of_agent_config_sends_a_session_with_its_sub_agents(
     with server_in_thread(service.app) as port:
         address = ("--endpoint", f"http://127.0.0.1:{port}", "--key", key)
         printed = program("agent-config", "claude-code", "--transcripts", *address)
-        ((hook,),) = (each["hooks"] for each in json.loads(printed.out)["hooks"]["SessionEnd"])
+        ((hook,),) = (hook["hooks"] for hook in json.loads(printed.out)["hooks"]["SessionEnd"])
         given = json.dumps({"transcript_path": str(path)})
         subprocess.run(["sh", "-c", hook["command"]], input=given, text=True, check=True)
 

@@ -110,7 +110,7 @@ def test_whoever_waits_gets_an_answer_however_much_else_is_asked_for(
     recent = service.app.state.kept.comparisons
     recent._most_known = 1
     with service.client() as client, ThreadPoolExecutor(3) as asking:
-        urls = [f"/api/v1/comparison?classification_label={each}" for each in "abc"]
+        urls = [f"/api/v1/comparison?classification_label={letter}" for letter in "abc"]
         waiting = [asking.submit(client.get, url) for url in urls]
         while not work.asked:
             time.sleep(0.01)

@@ -308,7 +308,7 @@ def test_a_person_does_not_wait_for_the_calls_of_a_run(tmp_path: Path) -> None:
 
 
 def test_several_people_are_served_at_the_same_time_beside_a_run(tmp_path: Path) -> None:
-    with open_service(tmp_path, *(session_with_texts(each) for each in NAMES)) as service:
+    with open_service(tmp_path, *(session_with_texts(name) for name in NAMES)) as service:
         stores = service.workplace.stores
         settings = stores.settings.model_copy(update={"judge_max_sessions": 1})
         limited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)

@@ -143,9 +143,9 @@ def test_alerts_are_listed_the_newest_first_in_pages(answered: Service, clients:
         alert = reported(OPEN_BOOKS, day, "no space")
         raise_alert(answered.workplace.stores, alert, NOW, logging.getLogger())
     first = get(clients["all"], "alerts", limit=1)
-    assert [each["cause"] for each in first["alerts"]] == ["2026-12-02"]
+    assert [alert["cause"] for alert in first["alerts"]] == ["2026-12-02"]
     rest = get(clients["all"], "alerts", cursor=first["next_cursor"])
-    assert [each["cause"] for each in rest["alerts"]] == ["2026-12-01"]
+    assert [alert["cause"] for alert in rest["alerts"]] == ["2026-12-01"]
     assert rest["next_cursor"] is None
 
 
@@ -183,8 +183,8 @@ def test_an_ambiguous_id_names_its_candidates(clients: Clients) -> None:
 
 @pytest.mark.parametrize(
     "example",
-    [each for each in EXAMPLES if each.names_session and "{session" in each.route],
-    ids=lambda each: each.route,
+    [example for example in EXAMPLES if example.names_session and "{session" in example.route],
+    ids=lambda example: example.route,
 )
 def test_a_session_id_may_have_slashes(with_slashes: TestClient, example: Example) -> None:
     """Every route that has a session in its path finds it, by its key and by its id.

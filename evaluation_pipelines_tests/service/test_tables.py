@@ -39,10 +39,12 @@ def test_a_table_has_its_columns_and_the_rows_of_one_organization(
     name: str, answered: Service
 ) -> None:
     found = rows(answered.client(answered.key(Role.OPERATOR, name)), name)
-    (table,) = {each for each in (*TABLES, SESSIONS, AGENTS) if each.name == name}
-    types = {each: dtype for each, dtype in found.schema.items() if each != WAITS}
+    (table,) = {table for table in (*TABLES, SESSIONS, AGENTS) if table.name == name}
+    types = {column: dtype for column, dtype in found.schema.items() if column != WAITS}
     hidden = hidden_columns(answered.workplace.settings.people_view) | {WAITS}
-    assert types == {each: dtype for each, dtype in table.schema.items() if each not in hidden}
+    assert types == {
+        column: dtype for column, dtype in table.schema.items() if column not in hidden
+    }
     assert found.is_empty()  # the key is of another organization
 
 
@@ -53,7 +55,7 @@ def test_sessions_are_those_of_the_list(answered: Service) -> None:
 
     columns = ("session_key", "effective_100", "why", "composite", "percentile_in_class")
     assert sorted(found.select(columns).rows()) == sorted(
-        tuple(each[name] for name in columns) for each in listed if each["session_date"] == f"{DAY}"
+        tuple(row[name] for name in columns) for row in listed if row["session_date"] == f"{DAY}"
     )
     assert A1 in found["session_key"]
 

@@ -78,10 +78,10 @@ def mutated_lines(random: Random, count: int) -> Iterator[bytes]:
 @cache
 def _captured_lines() -> tuple[bytes, ...]:
     shipped = [
-        each for path in sorted(SAMPLES.rglob("*.jsonl")) for each in path.read_bytes().splitlines()
+        line for path in sorted(SAMPLES.rglob("*.jsonl")) for line in path.read_bytes().splitlines()
     ]
     attribution = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-01T12:00:00Z"}'
-    short = [each for each in shipped if len(each) < 8_000]
+    short = [line for line in shipped if len(line) < 8_000]
     return (*short, session("s").rstrip(), line().rstrip(), attribution)
 
 

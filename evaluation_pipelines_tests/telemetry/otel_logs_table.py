@@ -137,7 +137,7 @@ def _plain(value: Mapping[str, Any]) -> Any:
         case "bytesValue":
             return base64.b64encode(base64.b64decode(inner)).decode()
         case "arrayValue":
-            return [_plain(each) for each in inner.get("values") or ()]
+            return [_plain(value) for value in inner.get("values") or ()]
         case "kvlistValue":
-            return {each["key"]: _plain(each["value"]) for each in inner.get("values") or ()}
+            return {value["key"]: _plain(value["value"]) for value in inner.get("values") or ()}
     return inner

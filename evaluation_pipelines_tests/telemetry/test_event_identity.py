@@ -83,7 +83,7 @@ def test_foreign_attributes_change_nothing_of_genuine_events(
     """Nothing but whose they are, if they are given an organization."""
     options = {"keep_unknown_events": False}
     original = read(*sent(name), **options)
-    dirty = read(*(with_foreign(each, foreign) for each in sent(name)), **options)
+    dirty = read(*(with_foreign(record, foreign) for record in sent(name)), **options)
     assert not original.events.is_empty()
     differs = ["attributes", "has_content", "source_offset", "organization_id"]
     assert dirty.events.drop(differs).equals(original.events.drop(differs))
@@ -102,7 +102,9 @@ def test_both_forms_in_one_folder_give_the_sessions_of_one(workplace: Workplace)
     before = _numbers(workplace)
     for number, name in enumerate(SENT):
         level = ("resource", "logRecords")[number % 2]
-        requests = (with_foreign(each, {"host.name": "edge-1", "pod": 3}) for each in sent(name))
+        requests = (
+            with_foreign(record, {"host.name": "edge-1", "pod": 3}) for record in sent(name)
+        )
         dirty = b"\n".join(_with_organization(request, level) for request in requests) + b"\n"
         workplace.land(f"{name}-again.jsonl", dirty)
     workplace.ingest()
@@ -117,7 +119,7 @@ def _with_organization(request: bytes, level: str) -> bytes:
     """Return a request that names the organization in each resource, or in each record."""
     document = json.loads(request)
     for of_resource in document.get("resourceLogs", []):
-        records = [each for of in of_resource["scopeLogs"] for each in of.get("logRecords", [])]
+        records = [record for of in of_resource["scopeLogs"] for record in of.get("logRecords", [])]
         for record in [of_resource["resource"]] if level == "resource" else records:
             _insert(record, attributes({"organization.id": OF_CLINE}))
     return json.dumps(document).encode()

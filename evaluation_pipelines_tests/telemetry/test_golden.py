@@ -164,7 +164,7 @@ def test_the_tokens_spent_on_reasoning_are_those_of_the_server(
         (session_id,) = session["session_ids"]
         if session_id not in (*NOT_ALL_LOGGED, EMPTY_ANSWER):
             told = [call["usage"].get(name, 0) for call in answered_calls(session)]
-            spent = sum(each["reasoning_tokens"] if cli == "codex" else each for each in told)
+            spent = sum(event["reasoning_tokens"] if cli == "codex" else event for event in told)
             assert (rows[cli][session_id]["reasoning_tokens"] or 0) == spent
 
 

@@ -29,11 +29,11 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
     tmp_path: Path, seed: int, count: int
 ) -> None:
     mutated = list(mutated_lines(seeded(seed), count))
-    content = b"".join(each + b"\n" + good(number) for number, each in enumerate(mutated))
+    content = b"".join(bad + b"\n" + good(number) for number, bad in enumerate(mutated))
     with open_workplace(tmp_path) as workplace:
         workplace.land("logs.jsonl", content)
         counts = workplace.ingest().counts
-        blank = sum(not each.strip() for each in mutated)
+        blank = sum(not line.strip() for line in mutated)
         assert (counts.bytes, counts.lines) == (len(content), 2 * count - blank)
         assert all(number >= 0 for number in asdict(counts).values())
         # The test is meaningful only with many broken lines and many valid but odd ones.
@@ -43,14 +43,14 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
         landed = workplace.landed()
         assert landed.height == counts.events
         kept = landed.filter(pl.col("session_id") == "a good session")["attributes"]
-        assert Counter(json.loads(each)["n"] for each in kept) == Counter(range(count))
+        assert Counter(json.loads(line)["n"] for line in kept) == Counter(range(count))
 
         entries = workplace.quarantined()
         assert entries["lines"].sum() == counts.quarantined  # equal lines are one entry
         assert (entries["reason"].str.len_chars() > 0).all()
         assert set(entries["offset"]) <= set(offsets(mutated))
 
-        assert {type(each) for each in workplace.build()} == {DateBuilt}
+        assert {type(result) for result in workplace.build()} == {DateBuilt}
         assert workplace.events().filter(pl.col("session_id") == "a good session").height == count
 
         # Without a fix, a retry has the same result.
@@ -63,7 +63,7 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
 def offsets(mutated: list[bytes]) -> list[int]:
     """Return the offset of each mutated line."""
     found, offset = [], 0
-    for number, each in enumerate(mutated):
+    for number, bad in enumerate(mutated):
         found.append(offset)
-        offset += len(each) + 1 + len(good(number))
+        offset += len(bad) + 1 + len(good(number))
     return found

@@ -198,7 +198,7 @@ def assert_everything_is_stored_once(
 
     days = [row.session_date for row in RebuildQueue(workplace.ledger).all()]
     build = Build(workplace.stores, [AGENT_EVENTS.name], clock=lambda: datetime.now(UTC) + later)
-    assert {type(each) for each in build.run(days)} == {DateBuilt}
+    assert {type(result) for result in build.run(days)} == {DateBuilt}
     landed, events = workplace.landed(), workplace.events()
     assert Counter(event_numbers(landed)) == collector.numbers
     assert sorted(event_numbers(events)) == sorted(collector.numbers)

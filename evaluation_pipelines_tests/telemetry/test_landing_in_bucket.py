@@ -79,7 +79,9 @@ def test_a_bucket_has_the_same_rows_as_a_folder(
         read = [workplace.ingest() for workplace in (local, remote)]
         assert read[0].counts == read[1].counts
         assert (read[1].files, read[1].counts.quarantined, read[1].skipped) == (5, 1, [])
-        assert [type(each) for each in local.build()] == [type(each) for each in remote.build()]
+        assert [type(result) for result in local.build()] == [
+            type(result) for result in remote.build()
+        ]
         for table in TABLES:
             assert rows(local.lake, table) == rows(remote.lake, table), table.name
     assert remote.quarantined()["path"].to_list() == ["a/logs.jsonl"]
@@ -207,7 +209,7 @@ def test_faults_that_pass_lose_and_double_nothing(bucket: Bucket, tmp_path: Path
     bucket.put("logs.jsonl.gz", content)
     with open_workplace(tmp_path, landing_dir=bucket.url, batch_bytes=40_000) as remote:
         faults = (["429", "500", ""], ["503", "lost", ""], ["cut", "slow"])  # of each request
-        bucket.proxy.faults.extend(each for of_request in faults for each in of_request)
+        bucket.proxy.faults.extend(line for of_request in faults for line in of_request)
         report = remote.ingest()
         assert not bucket.proxy.faults
         assert (report.skipped, report.counts.quarantined) == ([], 0)

@@ -26,7 +26,7 @@ PLACE = ("source_file_id", "source_offset")
 def in_protobuf(document: dict[str, Any]) -> bytes:
     """Encode an OTLP request by the library of Google, without the ids that OTLP writes in hex."""
     text = json.dumps(document)
-    bare = json.loads(text, object_hook=lambda each: without(each, "traceId", "spanId"))
+    bare = json.loads(text, object_hook=lambda span: without(span, "traceId", "spanId"))
     message: bytes = ParseDict(bare, ExportLogsServiceRequest()).SerializeToString()
     return message
 

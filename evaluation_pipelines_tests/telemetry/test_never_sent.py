@@ -33,7 +33,7 @@ def test_every_program_has_an_example(rows: dict[str, Row]) -> None:
     assert {row["source_cli"] for row in rows.values()} == set(SOURCE_CLIS)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name_prefix)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda pattern: pattern.name_prefix)
 def test_a_figure_that_a_program_never_sends_is_null(
     rows: dict[str, Row], dialect: Dialect
 ) -> None:

@@ -60,8 +60,8 @@ def prompts(workplace: Workplace) -> list[str]:
     return [
         pair["value"]["stringValue"]
         for path in paths
-        for each in path.read_bytes().splitlines()
-        for pair in json.loads(each)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0][
+        for line in path.read_bytes().splitlines()
+        for pair in json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0][
             "attributes"
         ]
         if pair["key"] == "prompt"
@@ -95,7 +95,7 @@ def test_captures_are_the_same_events_as_from_files(
             from_files.land(f"{cli}.jsonl", content)
         expected = from_files.ingest().counts
         events, wanted = (
-            each.landed().unique("event_id").sort("event_id") for each in (workplace, from_files)
+            place.landed().unique("event_id").sort("event_id") for place in (workplace, from_files)
         )
     # Seven stream events of Codex equal another one of their request, which rows do not tell.
     assert wanted.height == events.height + 7
@@ -295,7 +295,7 @@ def assert_read_once(workplace: Workplace, rows: int) -> None:
     """Check that each row is one line of the landing folder, and one landed event."""
     expected = sorted(f"prompt {n}" for n in range(rows))
     paths = workplace.landing.root.rglob("*.jsonl")
-    lines = [each for path in paths for each in path.read_bytes().splitlines()]
+    lines = [line for path in paths for line in path.read_bytes().splitlines()]
     assert len(lines) == len(set(lines)) == rows
     assert sorted(workplace.landed()["content"]) == expected
     assert list(workplace.landing.root.rglob(".*")) == []

@@ -160,7 +160,7 @@ class Planner:
         return int(self._random.triangular(0.1, 18, 10) * HOUR_MS)
 
     def _other(self, masque: Masque, manner: Manner) -> Masque:
-        others = [each for each in team.MASQUES if each is not masque]
+        others = [other for other in team.MASQUES if other is not masque]
         if manner is Manner.LABEL and (masque is team.BASELINE or self._random.random() < 0.7):
             return masque
         return self._random.choice(others)

@@ -30,7 +30,7 @@ DOGWOOD = Model("dogwood-3", 0.03, 4.0, 2000, 10_000, 200, 2500)
 WORSE = replace(DOGWOOD, tool_failure=0.3)
 """The same model in the last week: it fails often, and repeats what failed in every session."""
 
-PEOPLE = tuple(each for each in DEVELOPERS if each.name in {"cleo", "dan", "eva"})
+PEOPLE = tuple(developer for developer in DEVELOPERS if developer.name in {"cleo", "dan", "eva"})
 
 GOOD_DAYS, WORSE_DAYS = (*range(64, 28, -4), *range(14, 9, -1)), range(7, 0, -2)
 """Days before the end: 14 with the usual model, which is the least the watch takes, and a week.

@@ -92,7 +92,9 @@ def as_line(wording: Wording, records: list[Record]) -> bytes:
     named = {"service.name": wording.service}
     named |= dict([wording.person]) if wording.person else {}
     named |= {"team.id": wording.team} if wording.team else {}
-    resource = {"attributes": [{"key": key, "value": _value(each)} for key, each in named.items()]}
+    resource = {
+        "attributes": [{"key": key, "value": _value(value)} for key, value in named.items()]
+    }
     is_span = "spanId" in records[0]
     signal, kind = ("Spans", "spans") if is_span else ("Logs", "logRecords")
     inner = {"scope": {"name": wording.scope}, kind: records}

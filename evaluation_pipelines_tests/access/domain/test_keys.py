@@ -82,7 +82,7 @@ def _columns() -> tuple[str, str, str | None, Role, str, datetime]:
     ],
 )
 def test_what_a_role_includes(role: Role, included: set[Role]) -> None:
-    assert {each for each in Role if role.includes(each)} == included
+    assert {lesser for lesser in Role if role.includes(lesser)} == included
 
 
 def test_a_caller_sees_its_organization_alone() -> None:

@@ -51,7 +51,7 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
         "input_tokens": None,
     }
     unknown = {"user_id": None, "repository": None, "team": None}
-    (found,) = arrivals(events(*({**each, **bare} for each in ALL)), sessions(unknown))
+    (found,) = arrivals(events(*({**arrival, **bare} for arrival in ALL)), sessions(unknown))
     assert [gap.what for gap in found.gaps] == [
         *("texts of prompts", "parameters of tool calls", "model", "tokens", "cost"),
         *("person", "repository", "team"),

@@ -60,12 +60,12 @@ def test_changes_that_may_be_chance_and_too_little_to_tell_are_not_named() -> No
         "c": ("unclear", -3.0),
         "d": ("better", 6.0),
     }
-    found = [shift("model", (name,), change(*each)) for name, each in states.items()]
-    told = [each for each in found if each is not None]
+    found = [shift("model", (name,), change(*value)) for name, value in states.items()]
+    told = [line for line in found if line is not None]
     better, worse = beyond_chance(told)
     assert len(told) == 4
-    assert [each.split(":")[0] for each in better] == ["model d"]
-    assert [each.split(":")[0] for each in worse] == ["model b", "model a"]
+    assert [change.split(":")[0] for change in better] == ["model d"]
+    assert [change.split(":")[0] for change in worse] == ["model b", "model a"]
     for state in ("indication", "unlike", "too few"):
         assert shift("model", ("m",), change(state, -20.0)) is None
 
@@ -110,7 +110,7 @@ def test_the_summary_says_what_is_unknown() -> None:
         "mean score 61.0 of 100 (before -), of 1 scored sessions",
         "cost $1.00, unknown for 1 (before -)",
     ]
-    merged = [now.with_columns(merged=pl.lit(each)) for each in (True, False)]
+    merged = [now.with_columns(merged=pl.lit(is_known)) for is_known in (True, False)]
     assert summary(pl.concat([now, *merged]), merged[1], 7)[3] == (
         "merged 2 of 4 sessions with a known result (before 0 of 2). Sessions that ended less than "
         "90 days ago may still be merged"

@@ -432,7 +432,7 @@ def test_no_alert_of_an_item_contains_a_mention_or_a_link_or_is_long() -> None:
         for cause, item in (items or {}).items():
             alert: Alert = alert_of(cause, item)
             said = f"{alert.title}\n{alert.text}"
-            assert not any(each in said for each in ("<", "@here", "://", "]("))
+            assert not any(text in said for text in ("<", "@here", "://", "]("))
             assert len(alert.title) <= 400
             assert len(said) < 4000
             assert said.count("\n") <= 8

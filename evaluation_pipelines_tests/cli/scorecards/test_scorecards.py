@@ -76,7 +76,7 @@ def test_events_can_be_followed_from_a_position(scored: Program) -> None:
 
     after = str(lines[-1]["position"])
     newer = [json.loads(line) for line in scored(*follow, "--after", after).out.splitlines()]
-    assert [(each["session_id"], each["event"], each["effective_100"]) for each in newer] == [
+    assert [(row["session_id"], row["event"], row["effective_100"]) for row in newer] == [
         ("b", "evaluation.model_feedback", 1.0),
         ("b", "evaluation.quality_risk", 1.0),
     ]

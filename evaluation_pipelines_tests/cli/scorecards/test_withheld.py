@@ -62,7 +62,7 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     # Score, judge, composite and recommendation of each.
     assert (table.count(shown), table.count("awaiting review")) == (2, 20)
     day = sampled("sessions", "--format", "json").items()[0]["session_date"]
-    books = [" ".join(each.split()) for each in sampled("books", day).out.splitlines()]
+    books = [" ".join(line.split()) for line in sampled("books", day).out.splitlines()]
     assert {"2 scored by general-performance", "5 awaiting review"} <= {*books}, (
         books
     )  # as on the page

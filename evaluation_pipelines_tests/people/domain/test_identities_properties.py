@@ -58,7 +58,7 @@ def test_an_id_has_at_most_one_owner_at_a_time_or_the_file_is_refused(
         # b and the e-mail may be what is doubtful: without them only the first id is left.
         left = [entry for entry in entries if entry[1] == "user_id: a"]
         found = [owners(left, day, agent) for day in DAYS for agent in ("codex", "genai", "other")]
-        assert is_backwards or len(left) < len(entries) or any(len(each) > 1 for each in found)
+        assert is_backwards or len(left) < len(entries) or any(len(person) > 1 for person in found)
         return
     for day in DAYS:
         for agent in ("codex", "genai", "qwen_code"):

@@ -186,7 +186,7 @@ def _forty(model: str, number: int) -> list[Row]:
 
 
 def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
-    rows = [each for at, name in enumerate(("ash", "bay", "elm")) for each in _forty(name, at)]
+    rows = [run for at, name in enumerate(("ash", "bay", "elm")) for run in _forty(name, at)]
     only = findings(compared(rows))[0]
     drawn = scatter(only)
     assert drawn is not None

@@ -131,7 +131,9 @@ def test_the_answer_comes_first(found: Comparison, page: str) -> None:
     assert told[2:8] == [heading.removesuffix(" #") for heading in report(found).labels.headings]
     assert told[8:11] == ["code", "cedar (provider-a) or aspen (provider-a)", "conclusive"]
     # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
-    assert next(each for each in told if each.startswith("144 of 151 sessions are ranked."))
+    assert next(
+        sentence for sentence in told if sentence.startswith("144 of 151 sessions are ranked.")
+    )
 
 
 def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
@@ -152,7 +154,7 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
         "terminal": capsys.readouterr().out,
     }
     for where, text in plain.items():
-        assert [each for each in said if each not in unescape(text)] == [], where
+        assert [sentence for sentence in said if sentence not in unescape(text)] == [], where
 
 
 def test_an_empty_comparison_is_a_page_too() -> None:
@@ -245,7 +247,7 @@ def test_long_names_are_cut_and_texts_escaped() -> None:
 def test_sentences_of_the_report_are_never_cut(found: Comparison) -> None:
     assert "…" not in html_page(found)
     names = [f"{letter * 60}" for letter in "abcdef"]
-    page = html_page(compared([each for at, name in enumerate(names) for each in _forty(name, at)]))
+    page = html_page(compared([run for at, name in enumerate(names) for run in _forty(name, at)]))
     assert all(f"{name} " in page for name in names)
 
 
@@ -271,9 +273,9 @@ def test_the_time_range_and_what_narrows_it_are_said() -> None:
 
 def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
     rows = [
-        each
+        run
         for name, start in (("a", 0), ("b", 100))
-        for each in sample(name, [80.0] * 30, start, users=1, provider=None)
+        for run in sample(name, [80.0] * 30, start, users=1, provider=None)
     ]
     found = compared(rows)
     assert [model_cells(row, MODELS)[2].below for row in found.models.to_dicts()] == [

@@ -65,7 +65,7 @@ def rendered(markdown: str) -> Cells:
 
 def on_one_line(text: str) -> str:
     """The text as a table can show it: what is not printable is a blank, none at the ends."""
-    return "".join(each if each.isprintable() else " " for each in text).strip(" ")
+    return "".join(character if character.isprintable() else " " for character in text).strip(" ")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -101,7 +101,7 @@ def test_an_agent_whose_calls_fail_more_is_getting_worse_on_every_page(
     workplace: Workplace,
 ) -> None:
     failed = dict.fromkeys(range(155, 160), 1) | dict.fromkeys(range(177, 182), 5)
-    fill(workplace, *(each for day in failed for each in day_of_calls(day, failed[day])))
+    fill(workplace, *(line for day in failed for line in day_of_calls(day, failed[day])))
     evaluate(workplace, "default", "claude-code", 3)
     service = Service(workplace, datetime(2026, 12, 1, 12, tzinfo=UTC))
     said = "failed calls up from 10% to 50%"

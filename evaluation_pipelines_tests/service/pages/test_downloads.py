@@ -65,7 +65,7 @@ def test_no_text_is_a_formula_for_a_spreadsheet(client: TestClient, url: str) ->
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
     rows = pl.read_csv(answer.content, infer_schema=False)
     assert rows.height
-    cells = [each for row in rows.iter_rows() for each in row if each is not None]
+    cells = [cell for row in rows.iter_rows() for cell in row if cell is not None]
     assert any(cell.startswith("'=HYPERLINK") for cell in cells)
     assert [cell for cell in cells if cell[0] in "=+@"] == []
     assert all(float(cell) < 0 for cell in cells if cell[0] == "-")

@@ -29,7 +29,7 @@ SESSION = "s5#baseline-1"
 _VIEWS, *_QUERIES = (
     Path(__file__).with_name("figures.sql").read_text(encoding="utf-8").split("--: ")
 )
-QUERIES = {name: query for name, _, query in (each.partition("\n") for each in _QUERIES)}
+QUERIES = {name: query for name, _, query in (query.partition("\n") for query in _QUERIES)}
 """Page and first heading of its table, or ``facts`` -> query."""
 
 FACTS = "facts"
@@ -115,12 +115,12 @@ def test_numbers_of_a_page_are_those_of_the_database(told: Told, name: str) -> N
     assert page.status_code == 200
     theirs = database.sql(QUERIES[name]).fetchall()
     rows = shown_rows(page.text, heading)
-    ours = [numbers_of([row[each] for each in row if each not in TEXTS]) for row in rows]
+    ours = [numbers_of([row[cell] for cell in row if cell not in TEXTS]) for row in rows]
     if heading in {"Day", "State"}:  # the overview and the books have lines of zeros, too
         ours = [row for row in ours if sum(value for value, _ in row)]
     assert len(ours) == len(theirs) > 0
     for shown, row in zip(ours, theirs, strict=True):
-        known = [float(each) for each in row if isinstance(each, int | float | Decimal)]
+        known = [float(cell) for cell in row if isinstance(cell, int | float | Decimal)]
         assert len(shown) == len(known), (shown, row)
         for (value, unit), expected in zip(shown, known, strict=True):
             assert value == pytest.approx(expected, abs=unit * 0.5001), (shown, row)

@@ -13,9 +13,9 @@ from evaluation_pipelines_tests.workplace import NOW
 def test_all_pages_have_the_same_days(reader: TestClient) -> None:
     found = [
         re.findall(r'<nav class="days-links" aria-label="Days"><strong>([^<]+)</strong>', page)
-        for page in (reader.get(each).text for each in ("/models", "/trends", "/tools"))
+        for page in (reader.get(path).text for path in ("/models", "/trends", "/tools"))
     ]
-    (days,) = {tuple(each) for each in found}
+    (days,) = {tuple(row) for row in found}
     last = NOW.date() - timedelta(days=1)
     assert days == (f"{last - timedelta(days=27)} to {last}, 28 days",)
 
@@ -62,9 +62,9 @@ def test_every_filter_that_is_applied_is_shown_removed_and_sent_again(
     removals, clear_url = applied(page)
     assert list(removals) == [f"{name.capitalize()}: {value}" for name, value in fields.items()]
     for name, url in zip(fields, removals.values(), strict=True):
-        kept = {each: value for each, value in fields.items() if each != name}
+        kept = {field: value for field, value in fields.items() if field != name}
         found = selected(reader.get(url).text)
-        assert {each: found.get(each) for each in kept} == kept
+        assert {row: found.get(row) for row in kept} == kept
         assert not found.get(name)
     assert applied(reader.get(clear_url).text) == ({}, "")
 

@@ -114,8 +114,8 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     day = service.client().get(f"/operations/books/{NOW:%Y-%m-%d}").text
     rows = day.partition('aria-label="Not part of a session"')[2]
     assert 'events without a session</td><td class="n">1<' in rows
-    for each in (rows, newest):
-        named = each.partition('id="not-stored"')[2]
+    for section in (rows, newest):
+        named = section.partition('id="not-stored"')[2]
         assert '<td>claude_code</td><td class="name">user_prompt</td><td class="n">1<' in named
     one = service.client(service.key(Role.READER, "default")).get("/operations/books").text
     assert "not stored since" not in one

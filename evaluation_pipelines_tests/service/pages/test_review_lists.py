@@ -88,8 +88,8 @@ def test_scores_that_no_longer_count_have_an_order_of_their_own(client: TestClie
     for order, expected in (("by", ["Ann", "Zoe"]), ("-by", ["Zoe", "Ann"])):
         page = client.get(f"/reviews?sort=-date&stale-sort={order}").text
         waiting, old = tables_of(page)
-        assert [each["Scored by"] for each in old] == expected
-        assert [each["Session"].split()[0] for each in waiting] == [A2, A1, B1]
+        assert [row["Scored by"] for row in old] == expected
+        assert [row["Session"].split()[0] for row in waiting] == [A2, A1, B1]
         file = client.get(f"/stale-scores.csv?stale-sort={order}").content
         assert pl.read_csv(file)["annotator"].to_list() == expected
 

@@ -135,10 +135,10 @@ def test_nothing_names_the_automatic_score_before_the_answer(asked: Service) -> 
         send(client, url, do="explain", reason="x"),
         send(client, url, do="skip"),
     ]
-    assert [each.status_code for each in pages] == [200, 200, 200, 400, 400, 404, 200]
+    assert [page.status_code for page in pages] == [200, 200, 200, 400, 400, 404, 200]
     for page in pages:
         everything = [page, *page.history]
-        texts = [each.text for each in everything] + [f"{each.headers}" for each in everything]
+        texts = [row.text for row in everything] + [f"{row.headers}" for row in everything]
         for text in texts:
             for hidden in HIDDEN:
                 assert not re.search(rf"(?<![\w.:-]){re.escape(hidden)}(?![\w:-])", text), hidden

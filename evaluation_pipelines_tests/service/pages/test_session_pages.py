@@ -219,7 +219,7 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert f">{total}</strong>" in shown
         assert "Judge again" in shown
         criteria = re.findall(r'<td class="n">(\d+) of (\d+)</td></tr>', shown)
-        assert [sum(map(int, each)) for each in zip(*criteria, strict=True)] == [total, 100]
+        assert [sum(map(int, column)) for column in zip(*criteria, strict=True)] == [total, 100]
         assert f"judge {total}" in client.get("/sessions").text  # no build is needed
         assert total is not None
         band = "green" if total >= 75 else "yellow" if total >= 50 else "red"

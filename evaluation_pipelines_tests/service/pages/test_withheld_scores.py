@@ -124,7 +124,7 @@ def secrets(asked: Service) -> re.Pattern[str]:
     rows = asked.workplace.lake.read(SESSION_PERFORMANCE, [DAY])
     composites = dict(rows.select("session_key", "composite").rows())
     composite = composites.pop(A1)
-    assert round(composite, 1) not in {round(each, 1) for each in composites.values()}
+    assert round(composite, 1) not in {round(composite, 1) for composite in composites.values()}
     shown = re.escape(f"{composite:.1f}")
     spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{shown}\\d*", "so 43",
                "0.713", "0.71", "871", "619")  # fmt: skip

@@ -223,7 +223,7 @@ RECORDS = st.builds(
 )
 
 
-@example([claude("user_prompt", command_source=each) for each in ("builtin", "custom")])
+@example([claude("user_prompt", command_source=kind) for kind in ("builtin", "custom")])
 @example([claude("api_request", input_tokens=1, cache_read_tokens=2, cache_creation_tokens=3)])
 @given(st.lists(RECORDS, min_size=1, max_size=8))
 def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events(

@@ -216,7 +216,7 @@ def test_the_indices_in_the_quarantine_select_the_same_records(document: object)
         assert (again.record_index, again.reason) == (0, quarantined_line.reason)
         if "attributes" in quarantined_line.reason:
             assert names(selected, max_attributes=200) == ["compaction"]
-    indices = [each.record_index for each in read(line).quarantined]
+    indices = [defect.record_index for defect in read(line).quarantined]
     assert len(set(indices)) == len(indices) > 0
 
 

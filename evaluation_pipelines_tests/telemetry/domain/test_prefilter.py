@@ -52,16 +52,16 @@ def test_rejected_lines_have_no_event_of_the_session(
     sent: list[object], escaped: bool, selected: int
 ) -> None:
     lines = []
-    for each in sent:
-        text = line(claude("user_prompt", session__id=each)).decode()
+    for name in sent:
+        text = line(claude("user_prompt", session__id=name)).decode()
         if escaped:  # every character, as a future collector may do
-            spelled = "".join(f"\\u{ord(letter):04x}" for letter in str(each))
-            text = text.replace(f'"stringValue": {json.dumps(each)}', f'"stringValue": "{spelled}"')
+            spelled = "".join(f"\\u{ord(letter):04x}" for letter in str(name))
+            text = text.replace(f'"stringValue": {json.dumps(name)}', f'"stringValue": "{spelled}"')
         lines.append(text.encode())
     sessions = read(*lines).events["session_id"].to_list()
     if not sessions:
         return
     key = sessions[selected % len(sessions)]
     may_match = line_filter(key) or (lambda _: True)
-    rejected = [each for each in lines if not may_match(each)]
+    rejected = [line for line in lines if not may_match(line)]
     assert key not in read(*rejected).events["session_id"].to_list()

@@ -88,7 +88,7 @@ def test_spans_and_metrics_of_the_sdk_are_counted_and_broken_records_named() -> 
     span = {"name": "chat", "kind": 0, "startTime": [1, 0], "_spanContext": {}, "attributes": {}}
     metrics = {"resource": {"_rawAttributes": []}, "scopeMetrics": []}
     broken, untimed = sdk(attributes=7), sdk(hrTime="noon", attributes={**SENT, "session.id": "t"})
-    batch = read(*(json.dumps(each).encode() for each in (span, metrics, broken, untimed, sdk())))
+    batch = read(*(json.dumps(line).encode() for line in (span, metrics, broken, untimed, sdk())))
     assert (batch.counts.skipped, batch.events.height, batch.counts.lines) == (2, 2, 5)
     assert batch.counts.times_observed == 1
     (defect,) = batch.quarantined

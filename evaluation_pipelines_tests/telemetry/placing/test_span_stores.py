@@ -187,7 +187,7 @@ def test_spans_of_an_expired_date_go_and_nothing_moves_there(tmp_path: Path) -> 
         assert before == [("s1", 1, 1, 3), (trace_session("t9"), None, 1, 2)]
         workplace.land("late.jsonl", line(root))
         assert workplace.ingest().counts.events == 1
-        assert {type(each) for each in workplace.build()} <= {DateBuilt}
+        assert {type(result) for result in workplace.build()} <= {DateBuilt}
         assert counts(workplace) == before
         assert SessionIndex(workplace.ledger).unfiled() == []
 

@@ -115,7 +115,7 @@ def test_only_the_broken_records_of_a_line_are_stored_when_they_can_be_read(
         workplace.land("logs.jsonl", content)
         workplace.ingest()
         assert landed(workplace) == [1]
-        assert [each[:2] for each in unresolved(workplace)] == [
+        assert [entry[:2] for entry in unresolved(workplace)] == [
             (0, 0),
             (0, 2),
             (len(line(many(0), claude("user_prompt", 5, n=1), many(2))), 0),
@@ -155,7 +155,7 @@ def test_a_partly_readable_line_leaves_its_broken_records_in_quarantine(tmp_path
     with open_workplace(tmp_path, **SHORT, **FEW) as workplace:
         workplace.land("logs.jsonl", line(many(0), record, many(2)))
         workplace.ingest()
-        assert [each[1] for each in unresolved(workplace)] == [-1]
+        assert [entry[1] for entry in unresolved(workplace)] == [-1]
     with open_workplace(tmp_path, **FEW) as workplace:
         report = retry(workplace)
         assert (report.resolved, report.events) == (1, 1)
@@ -199,9 +199,9 @@ def test_lines_are_found_again_in_every_compression(
     tmp_path: Path, name: str, packed: Callable[[bytes], bytes]
 ) -> None:
     content = b"".join(
-        each
+        line
         for n in range(0, 30, 3)
-        for each in (short_line(n), long_line(n + 1), long_line(n + 2))
+        for line in (short_line(n), long_line(n + 1), long_line(n + 2))
     )
     with open_workplace(tmp_path, **SHORT) as workplace:
         workplace.land(name, packed(content))

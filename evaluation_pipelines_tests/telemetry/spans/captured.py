@@ -67,7 +67,7 @@ def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
         if value.get(name):
             value[name] = b64encode(bytes.fromhex(value[name])).decode()
     return (
-        {name: each for name, each in value.items() if each != ""} if "key" not in value else value
+        {name: item for name, item in value.items() if item != ""} if "key" not in value else value
     )
 
 

@@ -77,7 +77,7 @@ def test_sessions_have_the_numbers_of_the_reference(source: str, way: str) -> No
     assert batch.counts.value_anomalies == batch.counts.time_anomalies == 0
     events = assembled(batch.events)
     found = {str(name): told(part) for (name,), part in events.group_by("session_id")}
-    wanted = {name: as_reference(each) for name, each in expected(source).items()}
+    wanted = {name: as_reference(value) for name, value in expected(source).items()}
     for name in ONE_TRACE & wanted.keys():
         wanted.pop(name)
         found.pop(name, None)

@@ -85,7 +85,10 @@ def test_a_log_is_that_of_one_span_by_id_or_by_time(
     log_id: str | None, span_ids: list[str], calls: int
 ) -> None:
     log, span = call_in_both(request_id=log_id, sequence=7)
-    spans = [span.with_columns(request_id=pl.lit(each), span_id=pl.lit(each)) for each in span_ids]
+    spans = [
+        span.with_columns(request_id=pl.lit(span_id), span_id=pl.lit(span_id))
+        for span_id in span_ids
+    ]
     joined = join_signals(pl.concat([log, *spans], how="vertical_relaxed")).events
     assert joined.height == calls
     assert joined.filter(sequence=7).height == 1

@@ -81,7 +81,7 @@ def names(events: pl.DataFrame) -> str:
     """Return the events in order: (p)rompt, (c)all, (e)rror, (t)ool, (r)eply."""
     short = {"user_prompt": "p", "api_request": "c", "api_error": "e", "tool_result": "t"}
     return "".join(
-        short.get(each, "r") for each in events.sort("event_time", "event_name")["event_name"]
+        short.get(name, "r") for name in events.sort("event_time", "event_name")["event_name"]
     )
 
 
@@ -141,7 +141,7 @@ def test_events_of_a_trace(spans: Sequence[Span], events: str) -> None:
     assert names(assembled(batch.events)) == events
     for seed in range(5):
         mixed = random.Random(seed).sample(spans, len(spans))  # noqa: S311 - no secret
-        found = assembled(read([line(each) for each in mixed]).events)
+        found = assembled(read([line(span) for span in mixed]).events)
         assert names(found) == events
 
 
@@ -190,7 +190,7 @@ def test_messages_of_a_long_conversation_are_no_attributes_too_many() -> None:
     kind = {"openinference.span.kind": "LLM", "llm.token_count.completion": 1}
     sent = {**TREE[1], "attributes": []}
     for more, defects in ((history, 0), ({f"k{n}": "x" for n in range(300)}, 1)):
-        pairs = [{"key": key, "value": _value(each)} for key, each in {**kind, **more}.items()]
+        pairs = [{"key": key, "value": _value(value)} for key, value in {**kind, **more}.items()]
         batch = read([line({**sent, "attributes": pairs})], max_attributes=100)
         assert len(batch.quarantined) == defects
 

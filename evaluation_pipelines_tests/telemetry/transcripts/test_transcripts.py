@@ -98,8 +98,8 @@ def test_a_growing_transcript_is_read_once(
     with open_workplace(tmp_path / "at once") as other:
         read(other)
         expected, lines = facts(other), TranscriptReads(other.ledger).lines()
-    named = [each for each in home.rglob("*.jsonl") if SESSIONS[capture][0][:8] in str(each)]
-    (path,) = [each for each in named if each.parent.name != "subagents"]
+    named = [path for path in home.rglob("*.jsonl") if SESSIONS[capture][0][:8] in str(path)]
+    (path,) = [item for item in named if item.parent.name != "subagents"]
     content = path.read_bytes()
     path.write_bytes(b"")
     size = len(content) // 23  # most ends are within a line
@@ -253,7 +253,9 @@ def test_texts_are_stored_on_request(tmp_path: Path) -> None:
         calls = with_texts.landed().filter(event_name="tool_result", tool_name="Bash")
         prompts = with_texts.landed().filter(event_name="user_prompt")["content"]
         stored = [path.read_bytes() for path in with_texts.landing.root.rglob("*.jsonl")]
-    assert any(b'{"key":"cwd","value":{"stringValue":"/home/ada/shop"}}' in each for each in stored)
+    assert any(
+        b'{"key":"cwd","value":{"stringValue":"/home/ada/shop"}}' in event for event in stored
+    )
     assert [json.loads(parameter)["command"] for parameter in calls["tool_parameters"]] == [
         "ls -la",
         "echo broken >&2; exit 3",
@@ -278,7 +280,7 @@ def test_lines_that_cannot_be_read_are_named(workplace: Workplace) -> None:
         ("claude_code", "of another form"): 1,
     }
     (item,) = [
-        each for each in attention(gather(workplace.stores, NOW)) if each.kind == "transcripts"
+        item for item in attention(gather(workplace.stores, NOW)) if item.kind == "transcripts"
     ]
     assert item.seen == "2 lines of transcripts of unknown kinds"
     assert [str(part) for part in item.parts] == [

@@ -219,7 +219,7 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
         ("No recent sessions", "z (last 2026-05-01)"),
     ]
     assert unnamed_sessions(rows) == 1  # it is in none of them
-    names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(each)) for each in "abcde"])
+    names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(letter)) for letter in "abcde"])
     _, most, paid, gone = answers_of(trend_rows(names, "model", "all", []))
     assert most[1] == "a (1), b (1), c (1), 2 more"
     assert (paid[1][:9], gone[1]) == ("a ($0.50)", "none")

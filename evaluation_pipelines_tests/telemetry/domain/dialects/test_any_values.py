@@ -44,7 +44,7 @@ BESIDE_COLUMNS = (
     *("tool_parameters", "prompt_text", "command_source", "tool_token_count", "body"),
     *("agent.type", "agent.name", "gen_ai.operation.name"),
 )
-EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name_prefix)
+EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda pattern: pattern.name_prefix)
 
 
 @EACH

@@ -85,8 +85,8 @@ def test_an_event_with_only_a_top_level_name_is_recognized() -> None:
     named, unnamed = record(INFERENCE), record(INFERENCE, {"event.name": None})
     as_well = record("gen_ai.choice") | {"eventName": INFERENCE}
     names = [
-        read_one(sent(each))["source_event_name"]
-        for each in (named, unnamed | {"eventName": INFERENCE}, as_well)
+        read_one(sent(record))["source_event_name"]
+        for record in (named, unnamed | {"eventName": INFERENCE}, as_well)
     ]
     assert names == ["client.inference.operation.details"] * 2 + ["choice"]
 
@@ -97,7 +97,7 @@ def test_any_other_top_level_name_is_ignored(name: object) -> None:
     assert (batch.events.height, batch.counts.unknown_records) == (0, 1)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[:-2], ids=lambda each: each.source_cli)
+@pytest.mark.parametrize("dialect", DIALECTS[:-2], ids=lambda dialect: dialect.source_cli)
 def test_genai_events_of_a_program_with_a_dialect_belong_to_that_dialect(dialect: Dialect) -> None:
     batch = read(sent(record(INFERENCE), scope=dialect.scopes[0]))
     assert "genai" not in batch.events["source_cli"].to_list()
