@@ -39,8 +39,8 @@ def _settings(receiver: Receiver) -> list[SettingsFile]:
 _SEND_TRANSCRIPT = """
 import glob, gzip, json, sys, urllib.request
 path = json.load(sys.stdin)["transcript_path"]
-for each in [path, *glob.glob(path[:-6] + "/subagents/*.jsonl")]:
-    body = gzip.compress(open(each, "rb").read())
+for file in [path, *glob.glob(path[:-6] + "/subagents/*.jsonl")]:
+    body = gzip.compress(open(file, "rb").read())
     urllib.request.urlopen(urllib.request.Request({url}, body, {headers}), timeout=20)
 """
 
