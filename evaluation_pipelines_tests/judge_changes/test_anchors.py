@@ -128,6 +128,10 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
     first = run_anchors(judged, max_cost_usd=0.0)
     assert (first.judged.calls, first.finished) == (0, 0)
     assert "the price of the model is unknown" in first.problems[0]
+    of_day = stores.settings.model_copy(update={"judge_max_cost_per_day_usd": 0.0})
+    limited = replace(stores, settings=of_day)
+    refused = AnchorRun(limited, history, change, "tests", clock=lambda: judged.now).run()
+    assert (refused.judged.calls, refused.problems[0]) == (0, first.problems[0])
     assert measured(judged).row["state"] == "incomplete"
     assert run_anchors(judged).is_finished
     requests = len(judge.requests)
