@@ -44,6 +44,7 @@ def test_a_reader_follows_changes_without_a_gap(judged: Workplace) -> None:
     changed, newest = page(later, end)
     assert named(changed, "s1") == {"session.effective": (20, "fail"), "override": (20, None)}
     assert newest > end
+    assert named(page(later, after)[0], "s1") == named(changed, "s1")  # the rest was in the first
     whole, _ = page(later, 0)  # who begins late gets what counts now
     assert named(whole, "s1") == ALL | {"session.effective": (20, "fail"), "override": (20, None)}
     assert len(whole) == 13 + 14

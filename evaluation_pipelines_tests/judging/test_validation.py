@@ -39,6 +39,7 @@ from evaluation_pipelines.judging.validation import (
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
+from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError, held
 from evaluation_pipelines_tests.docs.documents import ROOT
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
@@ -113,6 +114,12 @@ def test_a_request_of_a_person_is_served_meanwhile(judged: Judged) -> None:
 
     assert run(judged, FIRST_TASK[:1]).stop_reason is None
     assert judged.score("s1#baseline-1").status == "completed"
+
+
+def test_it_begins_beside_no_other_judge(judged: Judged, judge: JudgeEndpoint) -> None:
+    with held(judged.workplace.ledger, JUDGE), pytest.raises(LockTimeoutError):
+        run(judged, FIRST_TASK[:1])
+    assert judge.requests == []
 
 
 def test_each_attack_is_tried_on_a_severely_flawed_session(judged: Judged) -> None:
