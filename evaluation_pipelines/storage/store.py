@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -214,11 +215,16 @@ class LocalStore:
         """Yield the files below a folder, none below a link; see ``Store.list``."""
         if self._link_above(self.root / prefix) is not None:
             return
-        for path in sorted((self.root / prefix).glob("**/*")):
-            with suppress(FileNotFoundError):  # deleted by another process
-                if path.is_file() and not path.is_symlink():
-                    in_store = path.relative_to(self.root).as_posix()
-                    yield StoredFile(in_store, path.stat().st_mtime)
+        root = f"{self.root}{os.sep}"
+        for folder, folders, names in os.walk(self.root / prefix):
+            folders.sort()
+            for name in sorted(names):
+                with suppress(FileNotFoundError):  # deleted by another process
+                    path = f"{folder}{os.sep}{name}"
+                    found = os.lstat(path)
+                    if stat.S_ISREG(found.st_mode):
+                        in_store = path.removeprefix(root).replace(os.sep, "/")
+                        yield StoredFile(in_store, found.st_mtime)
 
     def exists(self, path: str) -> bool:
         """Return True if there is such a file."""

@@ -18,6 +18,7 @@ from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
 _MOST_REMEMBERED = 100_000
+_CHECKED = {table.name for table in TABLES if table is not QUARANTINE}
 
 
 def find_damage(stores: Stores, *, verifies: bool = False) -> dict[str, str]:
@@ -37,19 +38,18 @@ def find_damage(stores: Stores, *, verifies: bool = False) -> dict[str, str]:
         LakeError: A file cannot be read.
     """
     lake, found = stores.lake, dict[str, str]()
-    for table in (candidate for candidate in TABLES if candidate is not QUARANTINE):
-        parts = Manifest(stores.ledger).all_current(table.name)
-        files = {file.path: file.changed_at for file in lake.store.list(f"{table.name}/")}
-        for part in parts:
-            changed_at = files.get(part.path)
-            is_changed = changed_at is None or changed_at > part.created_at.timestamp()
-            try:
-                if verifies:
-                    lake.verify(part)
-                elif is_changed:
-                    _verify(lake, part, changed_at)
-            except DamagedPartError as error:
-                found[part.path] = str(error)
+    parts = [part for part in Manifest(stores.ledger).all_tables() if part.table_name in _CHECKED]
+    files = {file.path: file.changed_at for file in lake.store.list("")}
+    for part in sorted(parts, key=lambda part: part.path):
+        changed_at = files.get(part.path)
+        is_changed = changed_at is None or changed_at > part.created_at.timestamp()
+        try:
+            if verifies:
+                lake.verify(part)
+            elif is_changed:
+                _verify(lake, part, changed_at)
+        except DamagedPartError as error:
+            found[part.path] = str(error)
     return found
 
 
