@@ -174,18 +174,16 @@ def examine(
     readable = _Readable(stores)
     first = now.date() - timedelta(days=DAYS - 1)
     days = [partition for partition in stores.lake.partitions(AGENT_EVENTS) if partition >= first]
-    events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
+    events = readable.rows(AGENT_EVENTS, days, sorted({*EVENT_COLUMNS, *COST_COLUMNS}))
     windows = readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS)
-    found = arrivals(events, windows)
     is_unseen = bool(readable.errors)
-    costs = readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)
     damage = readable.of(lambda: find_damage(stores, verifies=verifies), dict[str, str]())
     source, late = source_answer(stores) if counts_rows else ((), {})
     asked = answers(stores.settings, serves_at) if asks else ()
     return Examined(
-        arrivals=found,
+        arrivals=arrivals(events, windows),
         is_unseen=is_unseen,
-        costs=cost_checks(costs),
+        costs=cost_checks(events.filter(IS_CHECKED)),
         damage=damage,
         unread=[error for error in readable.errors if error not in damage.values()],
         answers=[*asked, *source],
