@@ -41,7 +41,7 @@ from evaluation_pipelines.attention.domain.item import (
     waiting_dates,
 )
 from evaluation_pipelines.attention.domain.items import Examined, Facts, rise
-from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
+from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS, RaisedAlert
 from evaluation_pipelines.attention.domain.session_facts import Risks, rises, risks_of
 from evaluation_pipelines.attention.machine import answers, settings_items, source_answer
 from evaluation_pipelines.evaluations.deliveries import Deliveries, receiver_names
@@ -60,14 +60,13 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
-    count_entries,
     newest_entries,
 )
 from evaluation_pipelines.telemetry.unread_files import (
@@ -215,17 +214,18 @@ def gather(
     """
     view = WholeView(stores) if view is None else view
     readable = _Readable(stores)
-    facts = _gather_sent(stores, now, view, readable)
+    queue, alerts = RebuildQueue(stores.ledger).all(), AlertStore(stores.ledger).all()
+    facts = _gather_sent(stores, now, view, readable, queue)
     book_days = frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
-    due = [row for row in RebuildQueue(stores.ledger).all() if not (row.is_built or row.parked)]
+    due = [row for row in queue if not (row.is_built or row.parked)]
     found = replace(
         facts,
         examined=examined,
         serves_at=serves_at,
         is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
         due=len(due),
-        alerts=[row for row in AlertStore(stores.ledger).all() if row.ended_at is None],
-        risks=readable.of(lambda: _risks(stores, view), {}),
+        alerts=[row for row in alerts if row.ended_at is None],
+        risks=readable.of(lambda: _risks(stores, view, alerts), {}),
         others=[
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
             *transcripts(TranscriptReads(stores.ledger).lines()),
@@ -244,12 +244,19 @@ def gather(
 
 def gather_sent(stores: Stores, now: datetime) -> Facts:
     """Return the part of ``gather`` from which alerts are sent; raises LedgerError."""
-    return _gather_sent(stores, now, WholeView(stores), _Readable(stores))
+    queue = RebuildQueue(stores.ledger).all()
+    return _gather_sent(stores, now, WholeView(stores), _Readable(stores), queue)
 
 
-def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable") -> Facts:
+def _gather_sent(
+    stores: Stores,
+    now: datetime,
+    view: View,
+    readable: "_Readable",
+    queue: Sequence[QueuedDate],
+) -> Facts:
     unread, oldest_unread, why_not_listed = _unread(stores)
-    queue, dagster = RebuildQueue(stores.ledger).all(), stores.settings.dagster_url
+    dagster = stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
@@ -307,13 +314,12 @@ def _named(view: View, regressions: Sequence[dict[str, object]]) -> pl.DataFrame
     return view.sessions(keys, min(regression["window_since"] for regression in regressions).date())  # type: ignore[type-var,attr-defined]
 
 
-def _risks(stores: Stores, view: View) -> dict[int, Risks]:
+def _risks(stores: Stores, view: View, alerts: Sequence[RaisedAlert]) -> dict[int, Risks]:
     """Return what is left of each open alert of quality risks, of which there may be many."""
-    every = AlertStore(stores.ledger).all()
     risky = [
-        alert for alert in every if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
+        alert for alert in alerts if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
     ]
-    sessions = alert_sessions(stores.ledger, every, {alert.alert_id for alert in risky})
+    sessions = alert_sessions(stores.ledger, alerts, {alert.alert_id for alert in risky})
     keys = {key for alert_keys in sessions.values() for _, key in alert_keys}
     if not keys:
         return {}
@@ -366,11 +372,12 @@ def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | No
 
 def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:
     """Yield the unreadable lines, with where the newest is and why it could not be read."""
+    none = list[QuarantineEntry](), 0
+    entries, lines = readable.of(lambda: newest_entries(stores, 1, since), none)
     newest = [
         f"{stores.landing.shown(entry.path)}, byte {entry.offset}: {entry.reason}"
-        for entry in readable.of(lambda: newest_entries(stores, 1, since), list[QuarantineEntry]())
+        for entry in entries
     ]
-    lines = readable.of(lambda: count_entries(stores, since), 0)
     signals = readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0)
     return quarantine(lines, signals, next(iter(newest), None), since)
 

@@ -267,7 +267,7 @@ def _state(due: QueuedDate | None) -> str:
 def _print_quarantine(stores: Stores, totals: IngestCounts) -> None:
     """Print the last unresolved entries, replaced times and excluded events."""
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
-    newest = newest_entries(stores, _MAX_DEFECTS)
+    newest, _ = newest_entries(stores, _MAX_DEFECTS)
     for entry in newest:
         lines = f" ({entry.lines} equal lines)" if entry.lines > 1 else ""
         reason = one_line(entry.reason)

@@ -64,11 +64,11 @@ def moved(request: Request) -> RedirectResponse:
 def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse:
     """Show the newest lines in quarantine; what cannot be read belongs to no organization."""
     check_all_organizations(visit.caller)
-    entries = newest_entries(visit.stores, _MOST_ENTRIES, since)
+    entries, lines = newest_entries(visit.stores, _MOST_ENTRIES, since)
     return visit.page(
         "quarantine",
         entries=entries,
-        lines=sum(entry.lines for entry in entries),
+        lines=lines,
         causes=_causes(entries),
         since=since,
         is_cut=len(entries) == _MOST_ENTRIES,

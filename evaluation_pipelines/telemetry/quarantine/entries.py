@@ -101,30 +101,24 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     return pl.concat([with_index(QUARANTINE.no_rows), *parts]).sort(_KEY)
 
 
-def newest_entries(stores: Stores, limit: int, since: date | None = None) -> list[QuarantineEntry]:
-    """Return the newest entries, of this day or later, without their first bytes.
+def newest_entries(
+    stores: Stores, limit: int, since: date | None = None
+) -> tuple[list[QuarantineEntry], int]:
+    """Return the newest entries, of this day or later, and the number of lines of all of them.
 
-    One part is in memory at a time: a file of another kind can have millions of bad lines.
+    They are without their first bytes, and an entry counts all equal lines of a file. One part is in memory at a time: a file of another kind can have millions of bad lines.
 
     Raises:
         LakeError: a part cannot be read.
     """
     names = [name for name in QUARANTINE.schema.names() if name != "first_bytes"]
-    newest = with_index(QUARANTINE.no_rows.select(names))
+    newest, lines = with_index(QUARANTINE.no_rows.select(names)), 0
     order = ("quarantined_at", "file_id", "offset")
     for part in _parts(stores, names, since):
         both = pl.concat([newest, part])
         newest = both.sort(order, descending=[True, False, True]).head(limit)
-    return to_entries(newest.with_columns(first_bytes=pl.lit("")))
-
-
-def count_entries(stores: Stores, since: date) -> int:
-    """Return the number of lines of the entries of this day or later; raises as above.
-
-    An entry counts all equal lines of a file.
-    """
-    columns = ["record_index", "quarantined_at", "lines"]
-    return sum(int(part["lines"].sum()) for part in _parts(stores, columns, since))
+        lines += int(part["lines"].sum())
+    return to_entries(newest.with_columns(first_bytes=pl.lit(""))), lines
 
 
 def _parts(

@@ -33,9 +33,9 @@ from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
     all_entries,
-    count_entries,
     find_entry,
     group_entries,
+    newest_entries,
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
@@ -480,8 +480,8 @@ def test_lines_that_came_on_the_first_day_asked_for_are_counted(tmp_path: Path) 
         workplace.land("a.jsonl", b"}\n{{\n")
         workplace.ingest()
         day = NOW.date()
-        counts = [count_entries(workplace.stores, day + timedelta(days=n)) for n in (-1, 0, 1)]
-        assert counts == [2, 2, 0]
+        since = [day + timedelta(days=number) for number in (-1, 0, 1)]
+        assert [newest_entries(workplace.stores, 1, first)[1] for first in since] == [2, 2, 0]
 
 
 def test_deleted_parts_of_the_quarantine_are_ignored(
