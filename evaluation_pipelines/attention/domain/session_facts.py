@@ -49,7 +49,7 @@ def rises(sessions: pl.DataFrame, today: date) -> list[dict[str, Any]]:
     calls, costs = rows.filter(pl.col("total_tools") > 0), rows.drop_nulls("cost_usd")
     rates = [
         *_compared(calls, is_recent, FAILED_CALLS, pl.col("tools_failed"), pl.col("total_tools")),
-        *_compared(costs, is_recent, COST, pl.col("cost_usd"), pl.lit(1.0)),
+        *_compared(costs, is_recent, COST, pl.col("cost_usd"), pl.col("cost_usd").is_not_null()),
     ]
     alpha = (1 - LEVEL) / (_WEEKS * max(len(rates), 1))
     found = []

@@ -65,6 +65,12 @@ def test_a_rise_of_the_cost_counts_from_a_quarter_on_and_unknown_costs_not() -> 
     assert rises(sessions(*people(3, [1.3, 1.3] * 5, "cost_usd"), *before), TODAY) == []
 
 
+def test_more_sessions_of_a_day_at_the_same_cost_are_no_rise() -> None:
+    """A session costs 1.1 on average in both times, a day of a person 1.1 and then 2.2."""
+    usual, twice = people(20, [1.0, 1.2] * 5, "cost_usd"), people(3, [1.0, 1.2] * 5, "cost_usd") * 2
+    assert rises(sessions(*usual, *twice), TODAY) == []
+
+
 @pytest.mark.slow
 def test_without_a_change_at_most_one_quarter_in_twenty_has_a_false_alarm() -> None:
     """Failing depends on the day of a person, and costs are skewed: 600 weeks without a change."""
