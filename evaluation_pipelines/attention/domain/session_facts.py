@@ -45,11 +45,16 @@ def rises(sessions: pl.DataFrame, today: date) -> list[dict[str, Any]]:
     rows = sessions.drop_nulls("agent_id").filter(
         pl.col("session_date") >= first, pl.col("session_date") < today
     )
-    is_recent = pl.col("session_date") >= since
-    calls, costs = rows.filter(pl.col("total_tools") > 0), rows.drop_nulls("cost_usd")
+    is_recent = (pl.col("session_date") >= since).alias("is_recent")
+    person_days = rows.group_by(*_AGENT, is_recent, "session_date", "person_id").agg(
+        calls=pl.sum("total_tools"),
+        failed=pl.sum("tools_failed"),
+        costs=pl.count("cost_usd"),
+        cost_usd=pl.sum("cost_usd"),
+    )
     rates = [
-        *_compared(calls, is_recent, FAILED_CALLS, pl.col("tools_failed"), pl.col("total_tools")),
-        *_compared(costs, is_recent, COST, pl.col("cost_usd"), pl.col("cost_usd").is_not_null()),
+        *_compared(person_days, FAILED_CALLS, "failed", "calls"),
+        *_compared(person_days, COST, "cost_usd", "costs"),
     ]
     alpha = (1 - LEVEL) / (_WEEKS * max(len(rates), 1))
     found = []
@@ -63,11 +68,15 @@ def rises(sessions: pl.DataFrame, today: date) -> list[dict[str, Any]]:
 
 
 def _compared(
-    rows: pl.DataFrame, is_recent: pl.Expr, measure: str, amount: pl.Expr, base: pl.Expr
+    person_days: pl.DataFrame, measure: str, amount: str, base: str
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rates of agents with enough days of people in both times."""
-    person_days = rows.group_by(*_AGENT, is_recent.alias("is_recent"), "session_date", "person_id")
-    sums = person_days.agg(amount=amount.sum().cast(pl.Float64), base=base.sum().cast(pl.Float64))
+    sums = person_days.filter(pl.col(base) > 0).select(
+        *_AGENT,
+        "is_recent",
+        amount=pl.col(amount).cast(pl.Float64),
+        base=pl.col(base).cast(pl.Float64),
+    )
     rate = pl.col("amount").sum() / pl.col("base").sum()
     residual = pl.col("amount") - rate * pl.col("base")
     number = pl.len()

@@ -106,7 +106,8 @@ def newest_entries(
 ) -> tuple[list[QuarantineEntry], int]:
     """Return the newest entries, of this day or later, and the number of lines of all of them.
 
-    They are without their first bytes, and an entry counts all equal lines of a file. One part is in memory at a time: a file of another kind can have millions of bad lines.
+    They are without their first bytes, and an entry counts all equal lines of a file. One part is
+    in memory at a time: a file of another kind can have millions of bad lines.
 
     Raises:
         LakeError: a part cannot be read.
