@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -79,6 +79,7 @@ MOST = {
     "the page of a session again": Most(read=9, statements=42),
     "the books of a day": Most(read=8, statements=73),
     "the books of a day again": Most(read=2, statements=59),
+    "the page of doctor": Most(read=1, statements=65, of_date=Work(read=2)),
     "one line: ingest": _INGEST,
     "one line: build": _BUILD,
     "one line: page of sessions": Most(read=5, statements=32),
@@ -171,6 +172,9 @@ def steps(workplace: Workplace, dates: int) -> Iterator[tuple[str, Callable[[], 
     see_sessions, see_tools = partial(visit, "/sessions"), partial(visit, "/tools")
     see_session = partial(visit, "/sessions/s0-0%23baseline-1")
     see_books = partial(visit, "/operations/books/2026-06-01")
+    doctor = Service(workplace, datetime(2026, 6, 3, tzinfo=UTC)).browser()
+    see_doctor = partial(doctor.get, "/operations/doctor")
+    see_doctor()  # keeps the sessions
     publish()
     yield "nothing new: ingest", workplace.ingest
     yield "nothing new: build", workplace.build
@@ -184,6 +188,7 @@ def steps(workplace: Workplace, dates: int) -> Iterator[tuple[str, Callable[[], 
     yield "the page of a session again", see_session
     yield "the books of a day", see_books
     yield "the books of a day again", see_books
+    yield "the page of doctor", see_doctor
     land("more", (dates - 1) * DAY_S + 3600)
     yield "one line: ingest", workplace.ingest
     yield "one line: build", workplace.build
