@@ -101,31 +101,14 @@ class SubmittedEvaluation:
         return all(row[name] == value for name, value in self.said().items())
 
 
-def inline_record(
-    exported: pl.DataFrame, submitted: pl.DataFrame, agent: tuple[str, str], now: datetime
-) -> dict[str, Any]:
-    """Return the record of an agent as consumers see it, with its newest evaluations.
+def with_submitted(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
+    """Return evaluations of agents with those from the ledger, AGENT_WINDOWS, the oldest first.
 
     Args:
-        exported: The window of the agent at the last refresh: AGENT_WINDOWS.
-        submitted: Its newest 500 evaluations from the ledger, counted before or not: the same
+        exported: The windows of the agents at the last refresh: AGENT_WINDOWS.
+        submitted: Their newest 500 evaluations from the ledger, counted before or not: the same
             columns, ``evaluations_in_all`` is ignored.
-        agent: Organization and agent.
-        now: Time of the record.
-
-    Returns:
-        The record of :func:`agent_record`.
     """
-    return _record(inline_windows(exported, submitted), agent, now)
-
-
-def _record(window: pl.DataFrame, agent: tuple[str, str], now: datetime) -> dict[str, Any]:
-    rows = withheld(agent_ratings(window, window.clear(), now)).to_dicts()
-    return agent_record(rows[0]) if rows else unknown_agent(*agent, now)
-
-
-def inline_windows(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Return the newest 500 evaluations of agents, AGENT_WINDOWS, as :func:`inline_record`."""
     if submitted.is_empty():  # as usual in a list: nothing to join
         return exported
     new = submitted.join(exported, on=AGENT_WINDOWS.key, how="anti")
@@ -138,15 +121,9 @@ def inline_windows(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFr
     )
     in_all = numbers.group_by(_AGENT).agg(evaluations_in_all=pl.col("number").sum())
     both = pl.concat([exported, submitted.select(AGENT_WINDOWS.schema.names())])
-    newest = (
-        both.drop("evaluations_in_all")
-        .unique(AGENT_WINDOWS.key, keep="last")
-        .sort("evaluated_at", "evaluation_id")
-        .group_by(_AGENT, maintain_order=True)
-        .tail(WINDOW_SIZE)
-    )
-    counts = newest.join(in_all, on=_AGENT, how="left", maintain_order="left")
-    return counts.select(AGENT_WINDOWS.schema.names())
+    every = both.drop("evaluations_in_all").unique(AGENT_WINDOWS.key, keep="last")
+    counts = every.join(in_all, on=_AGENT, how="left")
+    return counts.select(AGENT_WINDOWS.schema.names()).sort(AGENT_WINDOWS.order)
 
 
 def _check_name(field: str, name: str | None) -> None:
@@ -330,7 +307,7 @@ def reputation_record(
     now: datetime,
     waiting: Collection[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the record of an agent with all evaluations of the ledger: :func:`inline_record`.
+    """Return the record of an agent, :func:`agent_record`, with all evaluations of the ledger.
 
     ClickHouse is not asked: its last export and the ledger have all that counts. Sessions that are
     ``waiting`` for a blind review do not count.
@@ -340,7 +317,9 @@ def reputation_record(
         LedgerError: The ledger cannot be used.
     """
     agent = (organization_id, agent_id)
-    return _record(counted(agent_windows(stores, [agent], now), waiting), agent, now)
+    window = counted(agent_windows(stores, [agent], now), waiting)
+    rows = withheld(agent_ratings(window, window.clear(), now)).to_dicts()
+    return agent_record(rows[0]) if rows else unknown_agent(*agent, now)
 
 
 def agent_windows(
@@ -349,7 +328,9 @@ def agent_windows(
     now: datetime,
     submitted_of: Collection[tuple[str, str]] | None = None,
 ) -> pl.DataFrame:
-    """Return the newest 500 evaluations of agents, AGENT_WINDOWS, those of the ledger included.
+    """Return the newest evaluations of agents, AGENT_WINDOWS, those of the ledger included.
+
+    Of each agent they are up to 500 of the last export, and 500 of the ledger: see ``counted``.
 
     Args:
         stores: The stores.
@@ -361,6 +342,8 @@ def agent_windows(
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
+    if not agents:
+        return AGENT_WINDOWS.no_rows
     names = pl.DataFrame(list(agents), dict.fromkeys(_AGENT, pl.String), orient="row")
     is_named = pl.col("agent_id").is_in([name for _, name in agents])
     exported = stores.lake.select(AGENT_WINDOWS, is_named)
@@ -370,19 +353,20 @@ def agent_windows(
     submitted = pl.concat(
         [AGENT_WINDOWS.no_rows, *(store.newest(*agent, until) for agent in asked)]
     )
-    return inline_windows(
+    return with_submitted(
         exported.join(names, on=_AGENT, how="semi"), _not_retracted(stores.ledger, submitted)
     )
 
 
 def counted(windows: pl.DataFrame, waiting: Collection[tuple[str, str]]) -> pl.DataFrame:
-    """Return AGENT_WINDOWS without the sessions that wait for a blind review.
+    """Return the newest 500 of each agent that do not wait for a blind review, AGENT_WINDOWS.
 
     Whether one of them passed follows from two scores of its agent.
     """
     waits = pl.col("evaluation_id").is_in([str(session_event_id(*key)) for key in waiting])
     number = waits.sum().over(_AGENT)
-    return windows.with_columns(pl.col("evaluations_in_all") - number).filter(~waits)
+    shown = windows.with_columns(pl.col("evaluations_in_all") - number).filter(~waits)
+    return shown.group_by(_AGENT, maintain_order=True).tail(WINDOW_SIZE).select(windows.columns)
 
 
 def agent_organization(stores: Stores, agent_id: str) -> str | None:

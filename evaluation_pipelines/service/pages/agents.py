@@ -28,6 +28,7 @@ from evaluation_pipelines.reporting.domain.charts import (
     line_chart,
 )
 from evaluation_pipelines.reputation.domain.agent_rating import (
+    WINDOW_SIZE,
     pass_history,
     progress,
     score_history,
@@ -509,9 +510,9 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
     return [(caption, chart, note) for caption, chart, note in charts if chart]
 
 
-def _evaluations(found: _Agent, number: int | None = None) -> pl.DataFrame:
+def _evaluations(found: _Agent, number: int = WINDOW_SIZE) -> pl.DataFrame:
     """Return the newest evaluations of AGENT_WINDOWS, each with the session that it is about."""
-    newest = found.window.sort("evaluated_at", descending=True).head(number or found.window.height)
+    newest = found.window.sort("evaluated_at", descending=True).head(number)
     sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
     ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
     about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
