@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import polars as pl
 
@@ -29,7 +29,7 @@ from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.evaluation import (
     FAILED_AT_START,
-    PASSES_FROM,
+    advice,
     model_api_errors,
     with_newest_overrides,
 )
@@ -127,15 +127,12 @@ class SessionView:
 
     @property
     def recommendation(self) -> str | None:
-        """``keep``, ``review`` or ``doff`` by the composite, as in the list of sessions.
-
-        ``None`` for a session that failed, and for one to keep with a score below 50.
-        """
+        """``keep``, ``review``, ``doff`` or ``None``, as in the list of sessions: ``advice``."""
         found = None if self.performance is None else self.performance["recommendation"]
         score = None if self.evaluation is None else self.evaluation.score_100
-        is_low = score is not None and score < PASSES_FROM
-        is_none = self.session["status"] == "failed" or (is_low and found == "keep")
-        return None if is_none else found
+        names = ("status", "effective_100", "recommendation")
+        row = pl.DataFrame([(self.session["status"], score, found)], names, orient="row")
+        return cast(str | None, row.select(advice()).item())
 
     @property
     def session_date(self) -> date:

@@ -36,8 +36,8 @@ from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.relations import EVALUATED
 from evaluation_pipelines.scorecards.domain.evaluation import (
     CARD_COLUMNS,
-    PASSES_FROM,
     TAG_COLUMNS,
+    advice,
     is_risk,
     judge_tags,
     needs_reason,
@@ -155,10 +155,6 @@ _OVERRIDDEN = (
     "quality_risk",
 )
 """Columns that overrides change, and the columns needed to do so."""
-
-_IS_LOW = (pl.col("effective_100") < PASSES_FROM).fill_null(value=False)
-_IS_ADVICE = (pl.col("status") != "failed") & ~(_IS_LOW & (pl.col("recommendation") == "keep"))
-"""A session that failed, or has a low score, is not one to keep, whatever its counts."""
 
 _MOST_VIEWS = 16
 """Cached sets of withheld sessions: one per reviewer with a different review history."""
@@ -388,10 +384,7 @@ def _with_overrides(stores: Stores, rows: pl.DataFrame, overrides: pl.DataFrame)
         risk = pl.when(by_person).then(is_risk(ProfileStore(stores.ledger).registry()))
         changed = changed.with_columns(quality_risk=risk.otherwise("quality_risk"))
         rows = rows.with_columns(changed.get_columns())
-    return rows.with_columns(
-        pl.col("effective_100").is_not_null().alias(IS_SCORED),
-        recommendation=pl.when(_IS_ADVICE).then("recommendation"),
-    )
+    return rows.with_columns(pl.col("effective_100").is_not_null().alias(IS_SCORED), advice())
 
 
 def _with_end(stores: Stores, rows: pl.DataFrame, now: datetime | None) -> pl.DataFrame:

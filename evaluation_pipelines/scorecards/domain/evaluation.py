@@ -510,6 +510,16 @@ def _failed(row: Mapping[str, Any]) -> str:
     return f"failed{model_api_errors(row)}{_failure_effect(row)}"
 
 
+def advice() -> pl.Expr:
+    """Return ``recommendation`` by the composite, or null where the score says otherwise.
+
+    A session that failed, or has a score below 50, is not one to keep, whatever its counts.
+    """
+    is_low = (pl.col("effective_100") < PASSES_FROM).fill_null(value=False)
+    is_wrong = (pl.col("status") == "failed") | (is_low & (pl.col("recommendation") == "keep"))
+    return pl.when(~is_wrong).then("recommendation").alias("recommendation")
+
+
 def model_api_errors(row: Mapping[str, Any]) -> str:
     """Return the model API errors of a session in parentheses, after a space; or nothing."""
     errors = row["api_errors"]
