@@ -273,7 +273,7 @@ EVALUATION_BOOKS = Table(
     key=("organization_id", "session_key"),
     columns=columns(
         *WINDOW[:4],
-        *AGENT_SESSIONS.some("source_cli", "model", "classification_label"),
+        *AGENT_SESSIONS.columns_named("source_cli", "model", "classification_label"),
         *SPAN,
         (
             "state",
@@ -282,9 +282,9 @@ EVALUATION_BOOKS = Table(
         ),
         ("reason", pl.String, "why it is in that state", BLIND),
         ("what_next", pl.String, "what would bring it into another state"),
-        *SESSION_EVALUATIONS.some("profile_id", "profile_version"),
+        *SESSION_EVALUATIONS.columns_named("profile_id", "profile_version"),
         ("card_id", pl.String, "current scorecard by it, null when there is none"),
-        *SESSION_EVALUATIONS.some("effective_100", "effective_source"),
+        *SESSION_EVALUATIONS.columns_named("effective_100", "effective_source"),
         ("scorings", pl.Int64, "scorings of the window by a judge, of any content and outcome"),
         ("judge_cost_usd", pl.Float64, "what they cost, null when a price is unknown"),
         ("content_hash", pl.String, "content that is booked"),

@@ -138,9 +138,11 @@ AGENT_WINDOWS = Table(
     key=AGENT_EVALUATIONS.key,
     order=AGENT_EVALUATIONS.order,
     columns=columns(
-        *AGENT_EVALUATIONS.some("organization_id", "agent_id", "evaluation_id", "evaluated_at"),
-        *AGENT_EVALUATIONS.some("passed", "latency_ms", "latency_budget_ms", "model"),
-        *AGENT_SCORES.some("evaluations_in_all"),
+        *AGENT_EVALUATIONS.columns_named(
+            "organization_id", "agent_id", "evaluation_id", "evaluated_at"
+        ),
+        *AGENT_EVALUATIONS.columns_named("passed", "latency_ms", "latency_budget_ms", "model"),
+        *AGENT_SCORES.columns_named("evaluations_in_all"),
     ),
 )
 

@@ -134,7 +134,7 @@ SESSION_PERFORMANCE = Table(
     key=("organization_id", "session_key"),
     columns=columns(
         *WINDOW,
-        *AGENT_SESSIONS.some("attribution", "source_cli", "model", "task_class"),
+        *AGENT_SESSIONS.columns_named("attribution", "source_cli", "model", "task_class"),
         *SPAN,
         ("quality", pl.Float64, "0-10: share of tool calls that succeeded", BLIND),
         ("autonomy", pl.Float64, "0-10: tool calls per prompt, null when unknown", BLIND),
@@ -238,7 +238,7 @@ TOOL_REPORTS = Table(
     key=("organization_id", "session_key"),
     columns=columns(
         *WINDOW,
-        *AGENT_SESSIONS.some("source_cli", "model", "task_class"),
+        *AGENT_SESSIONS.columns_named("source_cli", "model", "task_class"),
         SPAN[0],
         ("total_calls", pl.Int64, "calls that succeeded or failed. Places count these from 1"),
         ("failed_calls", pl.Int64, "calls that failed"),

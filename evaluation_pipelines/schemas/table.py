@@ -108,13 +108,13 @@ class Table:
         return self.schema.to_frame()
 
     @cached_property
-    def named(self) -> Mapping[str, Column]:
+    def by_name(self) -> Mapping[str, Column]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
-    def some(self, *names: str) -> tuple[Column, ...]:
+    def columns_named(self, *names: str) -> tuple[Column, ...]:
         """Return columns by name, for another table that has them, too."""
-        return tuple(self.named[name] for name in names)
+        return tuple(self.by_name[name] for name in names)
 
 
 _Type: TypeAlias = pl.DataType | type[pl.DataType]

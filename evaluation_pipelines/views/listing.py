@@ -144,14 +144,14 @@ class Listing:
 
     def cell(self, row: Mapping[str, Any], name: str) -> str:
         """Return a value for people: formatted, unknown as a dash, a withheld one as such."""
-        column, value = self.table.named[name], row[name]
+        column, value = self.table.by_name[name], row[name]
         if value is None:
             return REVIEW_DUE if column.blind and row.get(WAITS) else DASH
         return str(value) if column.text is None else column.text(value)
 
     def heading(self, name: str) -> str:
         """Return the heading of a column."""
-        return self.table.named[name].heading
+        return self.table.by_name[name].heading
 
     def score(self, row: Mapping[str, Any]) -> str:
         """Return the cell of the effective score; an open session has a provisional one."""
