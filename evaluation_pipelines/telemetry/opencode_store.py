@@ -74,7 +74,7 @@ def session_lines(path: Path, session_id: Any) -> Iterator[bytes]:
         yield from _database_lines(path, session_id)
         return
     root = path.parents[2]
-    yield b'{"info":%b}\n' % _content(path)
+    yield _session_line(path.stem, _content(path))
     for message in sorted(_files(root / "message" / session_id), key=_created):
         parts = [_content(part) for part in _files(root / "part" / message.stem)]
         yield _line(message.stem, _content(message), parts)
@@ -93,13 +93,17 @@ def _database_lines(path: Path, session_id: Any) -> Iterator[bytes]:
     with closing(_connect(path)) as connection:
         for name, parent, version, directory, created in _rows(connection, _SESSION, session_id):
             session = {"id": name, "parentID": parent, "version": version, "directory": directory}
-            yield b'{"info":%b}\n' % _encoded(session | {"time": {"created": created}})
+            yield _session_line(name, _encoded(session | {"time": {"created": created}}))
         for message, data in _rows(connection, _MESSAGES, session_id):
             parts = [_with_id(*part) for part in _rows(connection, _PARTS, message)]
             yield _line(message, _with_id(message, data), parts)
     after = path.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise OSError(f"{path} was changed while it was read")
+
+
+def _session_line(name: Any, info: bytes) -> bytes:
+    return b'{"key":%b,"info":%b}\n' % (_encoded(str(name)), info)
 
 
 def _line(message: Any, info: bytes, parts: Iterable[bytes]) -> bytes:

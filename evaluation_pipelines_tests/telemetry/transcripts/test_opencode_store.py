@@ -78,6 +78,36 @@ def test_a_session_without_an_answer_is_counted_once() -> None:
     assert second.lines == []
 
 
+def test_each_faulty_line_without_a_key_is_counted() -> None:
+    """Of lines sent to the service, which has no store and reads them once."""
+    reader = OpenCodeTranscript()
+    reader.read(b'{"info":{"id":"ses_1","time":{"created":1}}}', 0)
+    for offset in (50, 60, 70):
+        reader.read(b"{no JSON}", offset)
+    for offset in (80, 90):
+        reader.read(b'{"info":{"role":1}}', offset)
+    assert [line.offset for line in reader.unreadable] == [50, 60, 70]
+    assert [(at, is_known) for at, (_, _, is_known) in reader.lines] == [
+        (0, True),
+        (80, False),
+        (90, False),
+    ]
+
+
+def test_faulty_lines_of_a_store_are_counted_once_up_to_a_limit() -> None:
+    first = OpenCodeTranscript()
+    again = OpenCodeTranscript(context=first.context)
+    for reader in (first, again):
+        for number in range(1_003):
+            reader.read(b'{"key":"msg_%d","info":{' % number, number)
+    assert [line.offset for line in first.unreadable] == [*range(1_001)]
+    assert [line.reason for line in first.unreadable[-2:]] == [
+        "not JSON",
+        "more than 1,000 unreadable lines, the others are not counted",
+    ]
+    assert again.unreadable == []
+
+
 def test_a_database_is_read_while_it_is_written_and_nothing_in_it_changes(
     workplace: Workplace, tmp_path: Path
 ) -> None:
@@ -210,6 +240,10 @@ def test_sessions_with_bytes_are_quarantined_and_others_are_read(workplace: Work
         "ses_dd8b9b1c7ffekRfeYQYHXMU1T6",
     ]
     assert all(place.endswith(": a session of another form") for place in places)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE session SET time_updated = 3e12")
+    read(workplace)
+    assert workplace.quarantined().height == 2
     # Without the requests 8 and 9 of the sub-agent.
     assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11 - 2
     assert workplace.sessions().height == 1

@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.domain.dialects.transcript import (
     ID,
     Call,
     Transcript,
+    UnreadableLine,
     command_in,
     decode,
 )
@@ -121,8 +122,11 @@ class _Message(NamedTuple):
 
 
 _LINE = msgspec.json.Decoder(_Line)
-_KEY = re.compile(rb'\{"key":"([^"]{1,100})')
-"""Id of a message, before what its store has of it."""
+_KEY = re.compile(rb'\{"key":"([^"]{0,100})')
+"""Id of a session or message, before what its store has of it. Received lines have none."""
+
+_MOST_FAULTS = 1_000
+_TOO_MANY_FAULTS = f"more than {_MOST_FAULTS:,} unreadable lines, the others are not counted"
 
 
 @dataclass(slots=True)
@@ -131,7 +135,8 @@ class OpenCodeTranscript(Transcript):
 
     ``context`` has ``session``, ``parent``, ``created``, ``repository``, if it may be kept
     ``folder``, ``done``: time and id of the last ended message so far, and ``faults``: ids of
-    unreadable messages so far.
+    unreadable lines of a store so far, to count each once. After 1,000 a last defect says that
+    others are not counted.
     """
 
     source_cli: ClassVar[str] = "opencode"
@@ -145,6 +150,9 @@ class OpenCodeTranscript(Transcript):
     versions: ClassVar[str] = "1.0 and later"
     unknown: ClassVar[str] = "requests for titles, durations of requests, branch"
     _open_messages: list[_Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.context["faults"] = {*self.context.get("faults", ())}
 
     def _read(self, line: bytes, offset: int) -> str:
         try:
@@ -163,13 +171,16 @@ class OpenCodeTranscript(Transcript):
             self._read_message(_Message(offset, message.info, message.parts))
         return kind
 
-    def _is_first_fault(self, line: bytes) -> bool:
-        key = (found := _KEY.match(line)) and found[1].decode(errors="replace")
-        known: list[str] = self.context.setdefault("faults", [])
-        if (key or "session") in known:
+    def _is_first_fault(self, line: bytes, offset: int) -> bool:
+        if not (found := _KEY.match(line)):
+            return True
+        key, known = found[1].decode(errors="replace"), self.context["faults"]
+        if key in known or len(known) > _MOST_FAULTS:
             return False
-        known.append(key or "session")
-        return True
+        known.add(key)
+        if len(known) > _MOST_FAULTS:
+            self.unreadable.append(UnreadableLine(offset, len(line), _TOO_MANY_FAULTS))
+        return len(known) <= _MOST_FAULTS
 
     def finish(self, *, is_final: bool) -> None:
         """Read open messages as they are after long silence. They stay open."""
