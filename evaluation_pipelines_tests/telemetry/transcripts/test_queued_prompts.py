@@ -85,3 +85,18 @@ def test_an_interrupted_call_waits_until_the_next_answer(capture: str) -> None:
     assert read(file).end <= sum(map(len, lines[:at]))
     file = written(file, [*lines[: at + 1], next_prompt, last_answer])
     assert read(file).end == file.size_bytes
+
+
+@pytest.mark.parametrize("capture", LINES)
+def test_a_prompt_queued_during_an_ended_call_gives_up_no_later_call(capture: str) -> None:
+    call, prompt, answer = LINES[capture]
+    file = transcript(capture)
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    expected = calls(read(file))
+    queued = next(line for line in lines if prompt in line)
+    first, *_, last = [number for number, line in enumerate(lines) if call in line]
+    last_answer = [line for line in lines if answer in line][-1]
+    before, between, after = lines[: first + 1], lines[first + 1 : last + 1], lines[last + 1 :]
+    assert calls(read(written(file, [*before, *between]))) == expected[:-1]
+    file = written(file, [*before, queued, *between, last_answer, *after])
+    assert calls(read(file)) == expected

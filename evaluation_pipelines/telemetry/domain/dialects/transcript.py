@@ -304,6 +304,7 @@ class Transcript(ABC):
         call.result_offset = offset
         if all(sent.result_offset is not None for sent in self._calls.values()):
             self._calls.clear()
+            self._is_interrupted = False
         return call
 
     def _interrupt(self) -> None:
