@@ -88,7 +88,9 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         if transcripts:  # the hook sends files as they are
             refuse_unused("--transcripts", sent)
         pairs = dict(map(_pair, attribute or ()))
-        receiver = Receiver(_endpoint(endpoint or _RECEIVER), _key(key), texts, pairs)
+        receiver = Receiver(
+            _endpoint(_RECEIVER if endpoint is None else endpoint), _key(key), texts, pairs
+        )
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/service.md")
@@ -135,7 +137,8 @@ def _write(files: list[SettingsFile], folder: Path) -> None:
 
 def _endpoint(url: str) -> str:
     if not _URL.fullmatch(url):
-        raise typer.BadParameter(f"--endpoint {one_line(url)}: write https://eval.example.com")
+        shown = one_line(url) or "is empty"
+        raise typer.BadParameter(f"--endpoint {shown}: write https://eval.example.com")
     if url.rstrip("/").endswith("/v1/logs"):
         raise typer.BadParameter("--endpoint is the base of the receiver, without /v1/logs")
     return url.rstrip("/")

@@ -52,6 +52,9 @@ def test_what_cannot_work_or_be_safe_is_said(program: Program) -> None:
     assert readable.err.startswith("warning: the key would travel readable")
     local = program("agent-config", "codex", "--endpoint", "http://127.0.0.1:4318", "--key", "k")
     assert "warning" not in local.err
+    empty = program("agent-config", "codex", "--endpoint", "")
+    assert (empty.code, empty.out) == (2, "")
+    assert "--endpoint is empty: write https://eval.example.com" in empty.err
 
 
 @pytest.mark.parametrize(
