@@ -6,7 +6,7 @@ bytes give as many rows as it had, so that no event is lost or stored twice.
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import BinaryIO
@@ -74,22 +74,35 @@ def opened_again(
         present: Files of the landing folder.
 
     Raises:
-        NotRereadError: The file is gone, or was replaced.
-        OSError: It cannot be read.
+        NotRereadError: The file is gone, was replaced, or cannot be opened.
     """
+    try:
+        file = _find(stores, source, present)
+        with file.handle:
+            yield file
+    except FileNotFoundError:  # an object can be missed when it is read
+        raise NotRereadError(GONE) from None
+
+
+def _find(stores: Stores, source: SourceFile, present: Sequence[LandingFile]) -> ReadFile:
     by_inode = [
         file for file in present if (file.device, file.inode) == (source.device, source.inode)
     ]
-    found = [*by_inode, *(file for file in present if file.path == source.path)]
-    try:
-        for file in found:
-            with stores.landing.open(file) as handle:
+    by_path = [file for file in present if file.path == source.path]
+    why_not = GONE
+    for file in dict.fromkeys([*by_inode, *by_path]):
+        try:
+            with ExitStack() as stack:
+                handle = stack.enter_context(stores.landing.open(file))
                 if is_same_file(handle, source):
-                    yield ReadFile(stores, handle, file.path)
-                    return
-    except FileNotFoundError:
-        found = []
-    raise NotRereadError(REPLACED if found else GONE)
+                    stack.pop_all()
+                    return ReadFile(stores, handle, file.path)
+            why_not = REPLACED
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise NotRereadError(error.strerror or str(error)) from error
+    raise NotRereadError(why_not)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Retries of quarantined lines: readable ones are stored once, others keep a reason."""
 
+import errno
 import gzip
 import json
 import os
@@ -8,6 +9,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import BinaryIO
 
 import polars as pl
 import pyarrow as pa
@@ -19,6 +21,7 @@ from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import QUARANTINE, Table
 from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.landing import Landing, LandingFile
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
@@ -328,6 +331,61 @@ def test_a_copy_of_the_landing_folder_can_be_retried(tmp_path: Path) -> None:
     with open_workplace(tmp_path) as workplace:
         assert retry(workplace).resolved == 1
         assert landed(workplace) == [0]
+
+
+class FailingLanding(Landing):
+    """Landing folder where one file is deleted before it is opened, and others cannot be."""
+
+    deleted = ""
+    refused = ""
+    opened: tuple[str, ...] = ()
+
+    def open(self, file: LandingFile) -> BinaryIO:
+        """Open a file, note its path, and fail as told."""
+        self.opened += (file.path,)
+        if file.path == self.refused:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self.root / file.path))
+        if file.path == self.deleted:
+            (self.root / file.path).unlink()
+        return super().open(file)
+
+
+def test_a_file_that_cannot_be_opened_is_named_and_the_others_are_retried(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        for number, name in enumerate(("a.jsonl", "b.jsonl", "c.jsonl")):
+            workplace.land(name, long_line(number))
+        workplace.ingest()
+    with open_workplace(tmp_path) as workplace:
+        landing = FailingLanding(workplace.landing.root)
+        landing.refused = "b.jsonl"
+        report = Retry(replace(workplace.stores, landing=landing), lambda: LATER).run()
+        assert [(entry.path, why) for entry, why in report.unresolved] == [
+            ("b.jsonl", "Permission denied")
+        ]
+        assert (report.resolved, landed(workplace)) == (2, [0, 2])
+
+
+def test_a_copy_is_retried_if_the_file_itself_vanishes(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        path = workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+        path.rename(path.with_name("moved.jsonl"))
+        workplace.land("logs.jsonl", long_line(0))
+    with open_workplace(tmp_path) as workplace:
+        landing = FailingLanding(workplace.landing.root)
+        landing.deleted = "moved.jsonl"
+        report = Retry(replace(workplace.stores, landing=landing), lambda: LATER).run()
+        assert (report.resolved, landing.opened) == (1, ("moved.jsonl", "logs.jsonl"))
+
+
+def test_a_changed_file_is_opened_once(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        path = workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+        emptied(path)
+        landing = FailingLanding(workplace.landing.root)
+        ((_, reason),) = Retry(replace(workplace.stores, landing=landing)).run().unresolved
+        assert (reason, landing.opened) == (reread.REPLACED, ("logs.jsonl",))
 
 
 def gone(path: Path) -> None:
