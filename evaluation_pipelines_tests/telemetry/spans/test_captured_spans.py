@@ -118,3 +118,13 @@ def test_spans_of_codex_are_counted_by_name() -> None:
     assert batch.events.height == 0
     assert batch.counts.spans == batch.counts.unknown_records == batch.names.total() == 264
     assert batch.names["codex_exec", "run_turn"] == 4
+
+
+def test_copilot_cli_with_a_scope_of_its_user_has_its_prompts() -> None:
+    """``COPILOT_OTEL_SOURCE_NAME`` names the scope."""
+    lines = requests("copilot-cli")
+    renamed = [line.replace(b'{"name":"github.copilot",', b'{"name":"app",') for line in lines]
+    named = assembled(read(renamed).events)
+    assert told(named) == told(assembled(read(lines).events))
+    prompts = named.filter(event_name="user_prompt")["content"]
+    assert prompts.equals(assembled(read(lines).events).filter(event_name="user_prompt")["content"])

@@ -407,6 +407,20 @@ def test_a_span_without_its_kind_is_unread_and_makes_no_session(scope: str) -> N
     sent = {**span(1, None, "chat", 1, 9), "attributes": []}
     found = read([line(sent, scope=scope)])
     assert (len(found.events), found.counts.unknown_records) == (0, 1)
+    assert found.names == {(scope, "chat"): 1}
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        *("gcp.vertex.agent.tools", "github.copilot-x", "gemini-cli-test"),
+        *("pydantic-ai-harness.playwright", "agent_framework.workflow"),
+        *("opentelemetry.instrumentation.openai_v2.x", "opentelemetry.util.genai.handler"),
+    ],
+)
+def test_a_span_of_the_conventions_is_read_in_any_scope(scope: str) -> None:
+    found = read([line(call(1, None), scope=scope)])
+    assert (found.events["span_role"].to_list(), found.counts.unknown_records) == (["call"], 0)
 
 
 def test_a_span_that_is_only_named_like_a_call_is_none() -> None:

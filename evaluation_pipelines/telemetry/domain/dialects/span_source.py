@@ -137,7 +137,8 @@ class SpanSource:
 
     Attributes:
         source_cli: Value of the column ``source_cli``.
-        scopes: Its instrumentation scopes, as ``fnmatch`` takes them.
+        scopes: Its instrumentation scopes, as ``fnmatch`` takes them. Spans of others are read by
+            marks or the GenAI conventions, else counted by scope and name.
         marks: Prefixes of attributes that only it writes, in any scope.
         needs: Attributes without which it leaves a span of its scopes unread.
         kinds: Attributes with the kind of a span. The first one sent counts.
