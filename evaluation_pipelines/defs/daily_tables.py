@@ -298,9 +298,9 @@ def daily_tables(
             checks.add_built(day, built)
 
     outcome: list[DateBuilt | DateFailed] = []
-    for tables, results in _plan(stores, tuple(_DAILY) if nightly else selected, days):
+    for tables, dates in _plan(stores, tuple(_DAILY) if nightly else selected, days):
         job = Build(stores, tables, report, only_due=only_due)
-        outcome += job.run(results, LoggedProgress(context.log))
+        outcome += job.run(dates, LoggedProgress(context.log))
     failed = [result for result in outcome if isinstance(result, DateFailed)]
     for shown in chain.from_iterable(_at_selected(result, selected) for result in failed):
         checks.add_failed(shown)

@@ -41,7 +41,6 @@ _LANDED_GROUP_ROWS = 32_768
 _READ_TOGETHER_BYTES = 8 * 1024 * 1024
 """Parquet that is read by one statement."""
 
-
 _OF_DATE = "session_date="
 
 

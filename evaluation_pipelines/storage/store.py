@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from evaluation_pipelines.storage.object_store import ObjectStore
 
-
 _OBJECT_STORES = ("s3", "gs", "az")
 _STAGING = "_tmp"
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600

@@ -61,7 +61,6 @@ def _verify(lake: Lake, part: Part, _changed_at: float | None) -> None:
 
 _BATCH = INGEST_BATCHES.c
 
-
 _MOST_SHOWN = 10
 
 

@@ -13,13 +13,10 @@ from evaluation_pipelines.storage.raw_lines import read_at, size_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
 SMALL_BYTES = 64 * 1024 * 1024
 """Decompressed size up to which the compression ratio is not checked."""
 
-
 _PIECE_BYTES = 64 * 1024
-
 
 _CAREFUL_BYTES = 4 * _PIECE_BYTES
 """Compressed bytes before a flaw that are read again one by one."""

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from io import UnsupportedOperation
 from itertools import chain, islice
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine, read_at, read_lines, size_of
+from evaluation_pipelines.telemetry.decompression import DecompressedFile
 from evaluation_pipelines.telemetry.domain.joined import documents_end
 from evaluation_pipelines.telemetry.domain.lenient_json import (
     UTF_16,
@@ -25,10 +26,6 @@ from evaluation_pipelines.telemetry.domain.lenient_json import (
     json_state,
 )
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request, request_json
-
-if TYPE_CHECKING:
-    pass
-from evaluation_pipelines.telemetry.decompression import DecompressedFile
 
 _GZIP = b"\x1f\x8b"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines

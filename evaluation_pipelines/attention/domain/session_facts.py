@@ -15,14 +15,11 @@ from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 _WEEKS = 13
 """Weeks of a quarter: with all agents and measures together, one false alarm in twenty quarters."""
 
-
 _FEWEST = 10
 """Fewest person-days in each of the two periods for a statement."""
 
-
 _LEAST_SHARE, _LEAST_COST = 0.05, 0.25
 """Rise of the share of failed calls, and of the cost relative to before, that matters."""
-
 
 _AGENT = ("organization_id", "agent_id")
 

@@ -23,7 +23,6 @@ from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 Row: TypeAlias = Mapping[str, Any]
 Facts: TypeAlias = Sequence[tuple[str, str]]
 
-
 _MOST_CALLS = 100
 _LOST = {
     "failures": ("Failed", "error"),

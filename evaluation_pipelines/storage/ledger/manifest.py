@@ -55,7 +55,6 @@ _CURRENT = _PARTS_IN_ORDER.where(
 )
 """Current parts of a partition; asked hundreds of times by a build."""
 
-
 # Values are bound when it is executed: compiling a statement again takes longer than running it.
 _INSERT_PART = sa.insert(PARTS).returning(_PART.part_id)
 _INSERT_ORIGIN = sa.insert(PART_ORIGINS)

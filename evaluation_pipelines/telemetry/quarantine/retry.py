@@ -191,7 +191,7 @@ class _BatchRetry:
             return
         if self.is_unread:
             names += found.span_names
-        while not self._is_replaced(found, names):
+        while not self._replace(found, names):
             pass
 
     def _refuse(self) -> None:
@@ -200,8 +200,8 @@ class _BatchRetry:
         if self.is_unread:
             self.report.unread[self.file.path] = CHANGED
 
-    def _is_replaced(self, found: EventBatch, names: Counter[tuple[str, str]]) -> bool:
-        """Return False if the lake or what was forgotten has changed meanwhile."""
+    def _replace(self, found: EventBatch, names: Counter[tuple[str, str]]) -> bool:
+        """Replace its rows; return False if the lake or erased events have changed meanwhile."""
         ledger, report = self.stores.ledger, self.report
         forgotten, expired = ForgottenEvents(self.stores), expired_dates(ledger)
         kept = forgotten.leave_out(found.events)
@@ -238,7 +238,7 @@ class _BatchRetry:
                 names=names,
                 counts=counts,
             )
-            if not self._is_committed(batch, events, quarantined, old, expired):
+            if not self._commit(batch, events, quarantined, old, expired):
                 return False
         reasons = _reasons(left)
         report.resolved += sum(_place(entry) not in reasons for entry in self.entries)
@@ -249,7 +249,7 @@ class _BatchRetry:
         report.dates |= {*events.filter(~pl.col("event_id").is_in(before))["session_date"]}
         return True
 
-    def _is_committed(
+    def _commit(
         self,
         batch: IngestBatch,
         events: pl.DataFrame,
@@ -257,7 +257,7 @@ class _BatchRetry:
         old: Sequence[Part],
         expired: Mapping[date, Expired],
     ) -> bool:
-        """Store a batch and new parts in place of its rows, unless something has changed."""
+        """Store a batch and new parts in place of its rows; return False as ``_replace`` does."""
         ledger, lake, now = self.stores.ledger, self.stores.lake, self.clock()
         name = f"{batch.file_id}-retry-{batch.from_offset}.{uuid.uuid4().hex[:8]}"
         written = list(write_events(lake, events, name))

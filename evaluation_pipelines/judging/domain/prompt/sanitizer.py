@@ -26,16 +26,13 @@ from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redac
 # CSI sequences such as colors; then OSC sequences (window titles), to their end or the end of line.
 _TERMINAL = re.compile(r"\x1b\[[0-9;:?]*[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?")
 
-
 _CHAT_FORMAT = re.compile(
     # <|im_start|> <|eot_id|>, also with the full-width bars of some models
     r"<[|\uff5c](?=[^<>\n]{0,40}[|\uff5c]>)"
     r"|<(?=/?s>)|<(?=</?SYS>>)|<(?=(?:start|end)_of_turn>)|\[(?=/?INST\])"
 )
 
-
 _WITHOUT_HIDDEN = CategoryFilter(("Cc", "Cf", "Cs", "Co", "Cn"), keep="\n\t")
-
 
 # Short names and names without a digit are words that also occur in ordinary text.
 _MODEL_NAME = re.compile(r"(?=.*\d)[\w.:/@-]{5,100}")

@@ -166,7 +166,6 @@ JUDGE_BATCHES = sa.Table(
     sa.Index("judge_batches_by_state", "state"),
 )
 
-
 # Every version of every judge profile.
 JUDGE_PROFILES = sa.Table(
     "judge_profiles",

@@ -15,7 +15,6 @@ IDENTITIES = sa.Table(
     sqlite_autoincrement=True,
 )
 
-
 _IS_IN_USE = sa.text("revoked_at IS NULL")
 
 # Keys are never deleted: once there was one, the service is never open to all again.
@@ -37,7 +36,6 @@ ACCESS_KEYS = sa.Table(
         sqlite_where=_IS_IN_USE,
     ),
 )
-
 
 _IS_OPEN = sa.text("over_at IS NULL")
 
@@ -62,7 +60,6 @@ ALERTS = sa.Table(
     ),
     sqlite_autoincrement=True,
 )
-
 
 # Events of scorings, effective scores and alerts. Ids grow in the order of commits: a reader
 # that continues after its last id misses none.
@@ -98,7 +95,6 @@ SERVICE_EVENTS = sa.Table(
     sa.Index("service_events_by_time", "timestamp_us"),
     sqlite_autoincrement=True,
 )
-
 
 # Kept, so that a file with the signal or evaluation does not bring it back when it is read again.
 RETRACTIONS = sa.Table(

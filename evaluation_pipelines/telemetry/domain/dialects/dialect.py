@@ -10,7 +10,6 @@ from evaluation_pipelines.telemetry.domain.otlp import LogRecord
 Row = dict[str, Any]
 """Values of ``agent_events`` by column name; an absent column is null."""
 
-
 EVALUATION, EVALUATED_TRACE, EVALUATED_SPAN = (
     "gen_ai.evaluation.name",
     "evaluated.trace_id",

@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import text, tokens
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Row
-from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, SPAN_COLUMNS
+from evaluation_pipelines.telemetry.domain.dialects.genai import CONVENTIONS, SPAN_ATTRIBUTES
 from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed_object
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
@@ -165,7 +165,7 @@ LANGSMITH = SpanSource(
     marks=("langsmith.span.kind",),
     kinds=("langsmith.span.kind",),
     roles={"llm": CALL, "tool": TOOL, "chain": CHAIN},
-    columns={**SPAN_COLUMNS, "langsmith.metadata.user_id": ("user_id", text)},
+    columns={**SPAN_ATTRIBUTES, "langsmith.metadata.user_id": ("user_id", text)},
     ran_by=CONVENTIONS.ran_by,
     session=("langsmith.metadata.thread_id", "langsmith.metadata.session_id"),
     content=("langsmith.metadata.LANGSMITH",),

@@ -150,7 +150,6 @@ COLUMNS = {
     "error.message": ("error", text),
 }
 
-
 _IDENTIFIED_BY = names("""
     gen_ai.operation.name gen_ai.agent.id gen_ai.agent.name gen_ai.response.model
     gen_ai.request.model gen_ai.provider.name gen_ai.system gen_ai.response.id
@@ -161,7 +160,6 @@ _IDENTIFIED_BY = names("""
     gen_ai.tool.name gen_ai.tool.call.id gen_ai.tool.call_id
     duration_ms success error.type error.message turn.index request_id outcome
 """)
-
 
 _EVALUATION = names("""
     gen_ai.evaluation.name gen_ai.evaluation.score.value gen_ai.evaluation.score.label
@@ -255,8 +253,7 @@ GENAI = Dialect(
     identified_by=_IDENTIFIED_BY,
 )
 
-
-SPAN_COLUMNS = {
+SPAN_ATTRIBUTES = {
     **CALL_COLUMNS,
     "gen_ai.usage.cache_write.input_tokens": ("cache_creation_tokens", tokens),
     "gen_ai.usage.cache_read_input_tokens": ("cache_read_tokens", tokens),
@@ -276,7 +273,7 @@ CONVENTIONS = SpanSource(
         **dict.fromkeys(("invoke_agent", "agent", "agent_call"), AGENT),
         **dict.fromkeys(("invoke_workflow", "invoke_swarm", "workflow", "invoke_graph"), CHAIN),
     },
-    columns=SPAN_COLUMNS,
+    columns=SPAN_ATTRIBUTES,
     ran_by=GENAI.ran_by,
     session=(
         "traceloop.association.properties.thread_id",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import dollars, text, tokens
-from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, SPAN_COLUMNS
+from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, SPAN_ATTRIBUTES
 from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
@@ -45,7 +45,6 @@ _HIDES: Mapping[str, str] = {
     "OPENINFERENCE_HIDE_OUTPUTS": "true",
 }
 _USING = "with openinference.instrumentation.using_session(SESSION_ID): "
-
 
 LIBRARIES = {
     "openai-agents": Library(
@@ -110,7 +109,7 @@ OPENINFERENCE = SpanSource(
     kinds=("openinference.span.kind",),
     roles={"LLM": CALL, "TOOL": TOOL, "AGENT": AGENT, "CHAIN": CHAIN},
     columns={
-        **SPAN_COLUMNS,
+        **SPAN_ATTRIBUTES,
         "llm.model_name": ("model", text),
         "llm.provider": ("provider", text),
         "llm.system": ("provider", text),

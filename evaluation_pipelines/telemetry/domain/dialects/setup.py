@@ -1,4 +1,4 @@
-"""Settings with which agent programs send their telemetry: what the dialects make them of."""
+"""Settings files that make agents send telemetry to a receiver."""
 
 import json
 from collections.abc import Mapping

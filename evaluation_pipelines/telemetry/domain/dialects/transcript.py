@@ -55,7 +55,6 @@ _COLUMNS = {
 ID = "transcript.id"
 """Attribute with the program's own id of a record."""
 
-
 OF_FIRST_LINE = frozenset({"branch", "folder", "nickname", "parent", "repository", "session"})
 """Names in a context that are read from the first line again: nothing else keeps them."""
 

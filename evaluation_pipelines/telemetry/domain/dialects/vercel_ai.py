@@ -3,7 +3,7 @@
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import milliseconds, text, tokens
-from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, SPAN_COLUMNS
+from evaluation_pipelines.telemetry.domain.dialects.genai import GENAI, SPAN_ATTRIBUTES
 from evaluation_pipelines.telemetry.domain.dialects.libraries import Library
 from evaluation_pipelines.telemetry.domain.dialects.messages import parsed
 from evaluation_pipelines.telemetry.domain.dialects.span_source import (
@@ -54,7 +54,7 @@ VERCEL_AI = SpanSource(
         "ai.toolCall": TOOL,
     },
     columns={
-        **SPAN_COLUMNS,
+        **SPAN_ATTRIBUTES,
         "ai.response.model": ("model", text),
         "ai.model.id": ("model", text),
         "ai.model.provider": ("provider", text),

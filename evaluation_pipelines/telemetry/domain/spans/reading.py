@@ -83,7 +83,7 @@ _EXTRA = {  # role -> columns in the order of ``_rows``
     PART: ("duration_ms",),
 }
 _field = "({})".format  # no attribute has such a name
-_SPAN_COLUMNS = {_field(name): (name, as_is) for name in (*_COMMON, *_OF_TOOL)}
+_FIELD_COLUMNS = {_field(name): (name, as_is) for name in (*_COMMON, *_OF_TOOL)}
 _WITH_ATTRIBUTES = (CALL, TOOL, OUTCOME)
 
 
@@ -194,7 +194,7 @@ def _dialect(source: SpanSource, role: str, *, tells_cached: bool) -> Dialect:
         name_prefix="(none)",
         scopes=(),
         event_names={},
-        columns={**_SPAN_COLUMNS, **(source.columns if role in _WITH_ATTRIBUTES else {})},
+        columns={**_FIELD_COLUMNS, **(source.columns if role in _WITH_ATTRIBUTES else {})},
         refine=refine,
         refined=None if role == CALL else frozenset(),
         uses=_CALL_COLUMNS,

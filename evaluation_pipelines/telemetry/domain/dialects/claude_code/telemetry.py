@@ -107,7 +107,6 @@ _COLUMNS = {
     "decision_type": ("decision", text),
 }
 
-
 _IDENTIFIED_BY = names("""
     event.sequence prompt.id message.id message.uuid request_id client_request_id query_source
     agent.name model effort duration_ms total_duration_ms ttft_ms error error_type status_code

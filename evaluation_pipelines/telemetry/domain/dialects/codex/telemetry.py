@@ -1,4 +1,4 @@
-"""Codex CLI: its records, and what of them is a refusal."""
+"""Log records of Codex CLI, and which of its calls were refused."""
 
 import re
 import shlex

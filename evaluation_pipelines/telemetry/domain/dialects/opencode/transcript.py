@@ -117,7 +117,7 @@ class _Message(NamedTuple):
 
     @property
     def key(self) -> list[Any]:
-        """Time and id, by which messages are in order."""
+        """Time and id: the order of messages."""
         return [self.info.time.created or 0, self.info.id or ""]
 
 
