@@ -57,8 +57,9 @@ def _transcripts() -> str:
     for program in PROGRAMS:
         if (kept := program.transcripts) is not None:
             fixed = [pattern.partition("*")[0].rpartition("/")[0] for pattern in kept.patterns]
-            folders = [f"`{'/'.join(filter(None, ('~', kept.home, path)))}`" for path in fixed]
-            places = f"{', '.join(dict.fromkeys(folders))} (`{kept.variable}`)"
+            outer = [path for path in fixed if not any(path.startswith(f"{p}/") for p in fixed)]
+            folders = [f"`{'/'.join(filter(None, ('~', kept.home, path)))}`" for path in outer]
+            places = f"{', '.join(folders)} (`{kept.variable}`)"
             rows.append((f"{program.title} {kept.versions}", places, kept.unknown))
     return _table(*rows)
 

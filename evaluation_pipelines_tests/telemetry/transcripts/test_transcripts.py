@@ -16,7 +16,8 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.tables.telemetry import TRANSCRIPTS as READ_POSITIONS
 from evaluation_pipelines.telemetry import local_transcripts, transcript_ingest
 from evaluation_pipelines.telemetry.domain.dialects.codex.transcript import CodexTranscript
-from evaluation_pipelines.telemetry.domain.dialects.transcript import without_folders
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
+from evaluation_pipelines.telemetry.domain.dialects.transcript import Transcript, without_folders
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, read_transcript
 from evaluation_pipelines_tests.telemetry.transcripts.captures import (
@@ -34,6 +35,14 @@ from evaluation_pipelines_tests.telemetry.transcripts.captures import (
     session,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+
+@pytest.mark.parametrize("program", TRANSCRIPT_READERS, ids=lambda reader: reader.source_cli)
+def test_the_versions_of_a_program_are_those_of_its_captures(program: type[Transcript]) -> None:
+    folders = (TRANSCRIPTS / program.source_cli).iterdir()
+    minors = sorted(tuple(map(int, folder.name.split(".")[:2])) for folder in folders)
+    first, *_, last = [f"{major}.{minor}" for major, minor in minors]
+    assert program.versions == (first if first == last else f"{first} to {last}")
 
 
 def test_gemini_cli_home_names_the_folder_of_dot_gemini(

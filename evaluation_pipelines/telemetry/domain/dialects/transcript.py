@@ -189,7 +189,7 @@ class Transcript(ABC):
         top: Number of folders between that folder and those with all files of a session.
         has_store: Its files are a store of sessions, see ``opencode_store``. The reader knows by
             its context the lines it has read.
-        versions: Versions whose transcripts were read.
+        versions: Versions whose transcripts were read, as the captures have them.
         unknown: Gaps of these transcripts.
         records: Records so far, see ``take``.
         unreadable: Lines without JSON, likewise.

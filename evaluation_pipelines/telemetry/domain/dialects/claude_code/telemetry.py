@@ -1,4 +1,4 @@
-"""Claude Code, 2.0 to 2.1.3xx (including its desktop and SDK forms).
+"""Log records and spans of Claude Code, including its desktop and SDK forms.
 
 Records are named by their body, ``claude_code.<name>``; ``event.name`` is the bare name. Numbers
 are strings up to 2.1.121 and numbers since; durations of tools are still strings. A refused call

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code, 2.0 to 2.1.3xx: ``~/.claude/projects/*/*.jsonl``.
+"""Transcripts of Claude Code: ``~/.claude/projects/*/*.jsonl``.
 
 A message of the model is several lines with one ``message.id``, each with all of its usage, the
 last one with the right one. A fork copies the lines of its parent with their ``uuid`` under its own
@@ -155,7 +155,7 @@ class ClaudeCodeTranscript(Transcript):
     home: ClassVar[str] = ".claude"
     patterns: ClassVar[tuple[str, ...]] = ("projects/*.jsonl",)
     top: ClassVar[int] = 2
-    versions: ClassVar[str] = "2.0 and later"
+    versions: ClassVar[str] = "2.0 to 2.1"
     unknown: ClassVar[str] = (
         "requests for titles and summaries, durations of most calls and of requests, reported cost"
     )

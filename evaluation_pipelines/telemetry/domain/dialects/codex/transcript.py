@@ -1,4 +1,4 @@
-"""Transcripts of Codex CLI, 0.58 to 0.171: ``~/.codex/sessions/**/rollout-*.jsonl``.
+"""Transcripts of Codex CLI: ``~/.codex/sessions/**/rollout-*.jsonl``.
 
 The first line names the session. Token counts are repeated: a request was made where their total
 has changed, and later versions have a record of each request. A fork by earlier versions has all
@@ -142,7 +142,7 @@ class CodexTranscript(Transcript):
         "archived_sessions/*rollout-*.jsonl",
     )
     top: ClassVar[int] = 4
-    versions: ClassVar[str] = "0.58 and later"
+    versions: ClassVar[str] = "0.58 to 0.171"
     unknown: ClassVar[str] = "durations of requests, who allowed a call"
     _durations: dict[str, float] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Transcripts of GitHub Copilot CLI 1.0: ``~/.copilot/session-state/*/events.jsonl``.
+"""Transcripts of GitHub Copilot CLI: ``~/.copilot/session-state/*/events.jsonl``.
 
 Early versions have no records of requests: of each one its answer has the output tokens.
 """

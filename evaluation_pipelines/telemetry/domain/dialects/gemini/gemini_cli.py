@@ -1,4 +1,4 @@
-"""Gemini CLI, to 0.61.
+"""Log records and spans of Gemini CLI.
 
 Each API call is logged twice, by ``gemini_cli.api_response`` (or ``api_error``) and by a record of
 the OpenTelemetry GenAI conventions. Output tokens exclude thought tokens, which are output like any

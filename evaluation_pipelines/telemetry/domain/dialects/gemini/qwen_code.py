@@ -1,4 +1,4 @@
-"""Qwen Code, 0.15 to 0.24: a fork of Gemini CLI.
+"""Log records of Qwen Code, a fork of Gemini CLI.
 
 It logs each API call once, includes thought tokens in the output tokens, and sends start and end
 of a session under bare names. Since 0.24 a command that exited with an error has failed, and calls

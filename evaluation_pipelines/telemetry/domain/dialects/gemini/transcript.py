@@ -1,4 +1,4 @@
-"""Transcripts of Gemini CLI (0.20 to 0.61) and Qwen Code (0.12 to 0.24).
+"""Transcripts of Gemini CLI and Qwen Code.
 
 Gemini CLI writes a message again when its calls have ended, as a line with the same id. Before 0.30
 a file is one JSON document, rewritten as a whole. Qwen Code has its telemetry of requests among the
@@ -136,7 +136,7 @@ class GeminiTranscript(_OfFamily):
         ".gemini/tmp/*/chats/*.json",
     )
     top: ClassVar[int] = 4
-    versions: ClassVar[str] = "0.20 and later"
+    versions: ClassVar[str] = "0.20 to 0.61"
     unknown: ClassVar[str] = (
         "durations of requests, who allowed a call, repository, branch, version"
     )
@@ -249,7 +249,7 @@ class QwenTranscript(_OfFamily):
     home: ClassVar[str] = ".qwen"
     patterns: ClassVar[tuple[str, ...]] = ("projects/*/chats/*.jsonl",)
     top: ClassVar[int] = 3
-    versions: ClassVar[str] = "0.12 and later"
+    versions: ClassVar[str] = "0.12 to 0.24"
     unknown: ClassVar[str] = "durations of calls"
 
     def _read(self, line: bytes, offset: int) -> str:

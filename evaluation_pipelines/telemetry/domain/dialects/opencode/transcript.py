@@ -1,4 +1,4 @@
-"""Sessions of OpenCode (1.0 to 1.18), in the form of its export.
+"""Sessions of OpenCode, in the form of its export.
 
 A line has the session, or a message with its parts. A document has all of them.
 """
@@ -147,7 +147,7 @@ class OpenCodeTranscript(Transcript):
         "opencode/storage/session/*.json",
     )
     has_store: ClassVar[bool] = True
-    versions: ClassVar[str] = "1.0 and later"
+    versions: ClassVar[str] = "1.0 to 1.18"
     unknown: ClassVar[str] = "requests for titles, durations of requests, branch"
     _open_messages: list[_Message] = field(default_factory=list)
 
