@@ -30,6 +30,7 @@ from evaluation_pipelines.telemetry.domain.dialects.transcript import (
 )
 from evaluation_pipelines.telemetry.opencode_store import (
     StoredSession,
+    check_versions,
     session_lines,
     stored_sessions,
 )
@@ -130,6 +131,8 @@ def find_transcripts() -> tuple[list[TranscriptFile], list[SkippedFile]]:
             try:
                 file = _look(program, path, root)
                 found += _stored(file) if program.has_store else [file]
+                if program.has_store:
+                    check_versions(path)
             except OSError as error:
                 shown = os.fsencode(path).decode(errors="replace")
                 skipped.append(SkippedFile(shown, error.strerror or str(error)))

@@ -13,6 +13,8 @@ from stat import S_ISREG
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from evaluation_pipelines.formatting import pluralize
+
 _SESSIONS = """
     SELECT session.id, session.parent_id,
         max(ifnull(CAST(session.time_updated AS INTEGER), 0),
@@ -24,6 +26,10 @@ _SESSION = "SELECT id, parent_id, version, directory, time_created FROM session 
 _DATA = "SELECT id, CAST(ifnull(data, '') AS TEXT) FROM"  # empty is refused: no JSON
 _MESSAGES = f"{_DATA} message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = f"{_DATA} part WHERE message_id = ? ORDER BY id"
+_OF_VERSION_2 = """
+    SELECT count(*) FROM session_v2 LEFT JOIN session USING (id)
+    WHERE session.id IS NULL OR session_v2.time_updated > session.time_updated
+"""
 _LATEST_MS = 2**63 // 10**6 - 1
 _DEEPEST = 32
 """How many sub-agents may have called each other."""
@@ -62,6 +68,23 @@ def stored_sessions(path: Path) -> list[StoredSession]:
     size_bytes = sum(status.st_size for status in found) if len(found) > 1 else 0
     modified_at_ns = max(status.st_mtime_ns for status in found)
     return [StoredSession(path.stem, root, size_bytes, modified_at_ns)]
+
+
+def check_versions(path: Path) -> None:
+    """Check that a store has no sessions of a version that is not read.
+
+    Version 2 copies the sessions of a database to tables of its own, and goes on there.
+
+    Raises:
+        OSError: It has some, or cannot be read.
+    """
+    if path.suffix != ".db":
+        return
+    with closing(_connect(path)) as connection:
+        tables = _rows(connection, "SELECT 1 FROM sqlite_master WHERE name = 'session_v2'")
+        number = _rows(connection, _OF_VERSION_2)[0][0] if tables else 0
+    if number:
+        raise OSError(f"not read: {pluralize(number, 'session')} with messages of OpenCode 2")
 
 
 def session_lines(path: Path, session_id: Any) -> Iterator[bytes]:

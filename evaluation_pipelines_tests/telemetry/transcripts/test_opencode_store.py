@@ -216,6 +216,26 @@ def test_empty_values_of_a_database_stop_no_session(workplace: Workplace) -> Non
     assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
 
 
+OF_VERSION_2 = """
+CREATE TABLE session_v2 (id text PRIMARY KEY, time_updated integer NOT NULL);
+INSERT INTO session_v2 SELECT id, time_updated FROM session;
+UPDATE session_v2 SET time_updated = time_updated + 1 WHERE id = 'ses_dd8b9e1eeffeh0YtZXGoSfETy3';
+INSERT INTO session_v2 VALUES ('ses_of_version_2', 1800000000000);
+"""
+"""An upgrade: all three sessions were copied, one of them went on, and one is new."""
+
+
+def test_sessions_of_a_version_with_other_tables_are_counted(workplace: Workplace) -> None:
+    path = put("opencode/1.18.33") / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(OF_VERSION_2)
+    report = read(workplace).transcripts
+    assert report is not None
+    reason = "not read: 2 sessions with messages of OpenCode 2"
+    assert [(file.path, file.reason) for file in report.skipped] == [(str(path), reason)]
+    assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
+
+
 OF_BYTES = """
 UPDATE session SET id = x'ff' WHERE parent_id IS NULL AND title LIKE '%fork%';
 UPDATE message SET session_id = x'ff' WHERE session_id = 'ses_dd8b95e85ffeUuWzSyTt3XWNYt';
