@@ -2,13 +2,19 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS, Alert, RaisedAlert
+from evaluation_pipelines.attention.domain.messages import (
+    QUALITY_RISKS,
+    Alert,
+    RaisedAlert,
+    quality_risk_alert,
+    without_sessions,
+)
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.store import EventStore
@@ -126,18 +132,46 @@ def _event(type_: str, alert: Alert, now: datetime) -> dict[str, object]:
     return {"type": type_, "timestamp_us": to_us(now), "payload": payload}
 
 
-def risky_sessions(ledger: Ledger, alert_id: int) -> frozenset[SessionKey] | None:
-    """Return the sessions of an alert; ``None`` if there is no such alert of quality risks.
+def visible_alerts(
+    ledger: Ledger, alerts: Sequence[Alert], waiting: Collection[SessionKey]
+) -> list[Alert | None]:
+    """Return alerts without the sessions ``waiting``; ``None`` for one that has no others.
 
-    Its cause is the position of its newest event, and it has all events since the alert before.
+    That a session is among those below their threshold tells its score: neither text nor number
+    has it.
     """
-    return alert_sessions(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
+    if not waiting:
+        return list(alerts)
+    causes = {alert.cause for alert in alerts if alert.kind == QUALITY_RISKS}
+    every = AlertStore(ledger).all()
+    ids = {row.alert_id: row.alert.cause for row in every if row.alert.cause in causes}
+    risks = {ids[found]: keys for found, keys in alert_risks(ledger, every, ids).items()}
+    return [_visible(alert, risks.get(alert.cause, {}), waiting) for alert in alerts]
 
 
-def alert_sessions(
+def _visible(
+    alert: Alert, risks: Mapping[SessionKey, str], waiting: Collection[SessionKey]
+) -> Alert | None:
+    if alert.kind != QUALITY_RISKS:
+        return without_sessions(alert, waiting)
+    shown = [json.loads(payload) for key, payload in risks.items() if key not in waiting]
+    if len(shown) == len(risks):
+        return alert
+    return quality_risk_alert(alert.cause, shown) if shown else None
+
+
+def risky_sessions(ledger: Ledger, alert_id: int) -> Collection[SessionKey] | None:
+    """Return the sessions of an alert; ``None`` if there is no such alert of quality risks."""
+    return alert_risks(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
+
+
+def alert_risks(
     ledger: Ledger, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
-) -> dict[int, frozenset[SessionKey]]:
+) -> dict[int, dict[SessionKey, str]]:
     """Return the sessions of some alerts of quality risks by id; other kinds have none.
+
+    The cause of an alert is the position of its newest event, and it has all events since the
+    alert before. A session has the payload of its newest one.
 
     Args:
         ledger: The ledger.
@@ -151,10 +185,10 @@ def alert_sessions(
     lasts = [int(risk.alert.cause) for risk in risks]
     first_days = [risk.raised_at.date() - timedelta(days=RISK_DAYS) for risk in risks]
     start = lasts[places[0] - 1] if places[0] else 0
-    found: dict[int, set[SessionKey]] = {place: set() for place in places}
+    found: dict[int, dict[SessionKey, str]] = {place: {} for place in places}
     events = EventStore(ledger).of_kind(QUALITY_RISK, start, min(first_days[at] for at in places))
     for event in events:
         place = bisect_left(lasts, event.position)
         if place in found and event.session_date >= first_days[place]:
-            found[place].add((event.organization_id, event.session_key))
-    return {risks[place].alert_id: frozenset(keys) for place, keys in found.items()}
+            found[place][event.organization_id, event.session_key] = event.payload
+    return {risks[place].alert_id: keys for place, keys in found.items()}

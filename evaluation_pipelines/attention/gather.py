@@ -14,7 +14,7 @@ import polars as pl
 from evaluation_pipelines.attention.alert_store import (
     RISK_DAYS,
     AlertStore,
-    alert_sessions,
+    alert_risks,
 )
 from evaluation_pipelines.attention.domain.arrivals import (
     COST_COLUMNS,
@@ -319,7 +319,7 @@ def _risks(stores: Stores, view: View, alerts: Sequence[RaisedAlert]) -> dict[in
     risky = [
         alert for alert in alerts if alert.ended_at is None and alert.alert.kind == QUALITY_RISKS
     ]
-    sessions = alert_sessions(stores.ledger, alerts, {alert.alert_id for alert in risky})
+    sessions = alert_risks(stores.ledger, alerts, {alert.alert_id for alert in risky})
     keys = {key for alert_keys in sessions.values() for _, key in alert_keys}
     if not keys:
         return {}

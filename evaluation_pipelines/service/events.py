@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.attention.domain.messages import Alert, names_person, without_sessions
+from evaluation_pipelines.attention.alert_store import visible_alerts
+from evaluation_pipelines.attention.domain.messages import Alert, names_person
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -114,16 +115,20 @@ def event_text(event: ServiceEvent) -> str:
     return json.dumps(_fields(event))
 
 
-def withheld_text(event: ServiceEvent, waiting: Collection[SessionKey]) -> str | None:
+def visible_text(
+    ledger: Ledger, event: ServiceEvent, waiting: Collection[SessionKey]
+) -> str | None:
     """Return an event as JSON without the scores of the sessions that wait.
 
     ``None`` if the event itself is about their low scores.
     """
+    if not is_withheld(event, waiting):
+        return event_text(event)
     fields = _fields(event)
     if event.type == QUALITY_RISK:
         return None
     if event.type in _ALERTS:
-        shown = without_sessions(Alert(**fields["payload"]), waiting)
+        (shown,) = visible_alerts(ledger, [Alert(**fields["payload"])], waiting)
         return None if shown is None else json.dumps({**fields, "payload": asdict(shown)})
     return json.dumps({**without_scores(fields), WAITS: True})
 
@@ -164,16 +169,13 @@ class _Message:
     text: str
     may_be_withheld: bool
 
-    async def shown(self, channel: Channel, waiting: Waiting) -> str | None:
+    async def shown(self, ledger: Ledger, channel: Channel, waiting: Waiting) -> str | None:
         """Return the text for a listener, without what is withheld from it; ``None`` if all."""
         if channel.hides_people and _names_person(self.event):
             return None
         if not self.may_be_withheld:  # the usual case: the same text for all
             return self.text
-        theirs = await asyncio.to_thread(waiting)
-        if is_withheld(self.event, theirs):
-            return withheld_text(self.event, theirs)
-        return self.text
+        return await asyncio.to_thread(lambda: visible_text(ledger, self.event, waiting()))
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +191,7 @@ class EventHub:
     def __init__(
         self, ledger: Ledger, poll_seconds: float = _POLL_S, waiting: Waiting = frozenset
     ) -> None:
-        self._events = ServiceEvents(ledger)
+        self._ledger, self._events = ledger, ServiceEvents(ledger)
         self._waiting = waiting
         self._poll_seconds = poll_seconds
         self._position = self._recent_after = 0
@@ -242,7 +244,7 @@ class EventHub:
                 messages, until = await self._after(listener.position, channel)
                 for message in messages:
                     listener.position = message.event.event_id
-                    if (text := await message.shown(channel, waiting)) is not None:
+                    if (text := await message.shown(self._ledger, channel, waiting)) is not None:
                         yield text
                 listener.position = until
         finally:

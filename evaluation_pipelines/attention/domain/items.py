@@ -27,6 +27,7 @@ from evaluation_pipelines.attention.domain.messages import (
     DAMAGED,
     FAILED_RUN,
     JUDGE_DOWN,
+    LONGEST_LINE,
     OPEN_BOOKS,
     PARKED,
     QUALITY_RISKS,
@@ -62,7 +63,7 @@ _READ_WITHIN = timedelta(minutes=1)
 
 _CLOCK_TOLERANCE = timedelta(minutes=2)
 _MOST_SESSIONS = 5
-_LONGEST_TITLE, _LONGEST_LINE = 300, 500
+_LONGEST_TITLE = 300
 _INGEST = (
     "Keep make serve or make dev running.",
     "Or run: evaluation-pipelines ingest, then evaluation-pipelines build",
@@ -204,7 +205,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
 
 def alert_of(cause: str, item: Item) -> Alert:
     """Return an item as an alert: the same words, as plain text for a chat program."""
-    text = "\n".join(sanitize(line, _LONGEST_LINE) for line in item.lines)
+    text = "\n".join(sanitize(line, LONGEST_LINE) for line in item.lines)
     return Alert(item.kind, cause, sanitize(item.seen, _LONGEST_TITLE), text)
 
 

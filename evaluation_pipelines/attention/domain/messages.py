@@ -27,6 +27,9 @@ LISTED = 5
 _SOURCES = {"scorecard": "profile", "override": "human", "status": "failed"}
 """Sources of a score as people read them; the others are words already."""
 
+LONGEST_LINE = 500
+"""Characters of a line of an alert that is also an item."""
+
 _LONGEST = 300
 _LONGEST_KEY = 80
 _LONGEST_TITLE = 200
@@ -145,21 +148,16 @@ def below_threshold(number: int) -> str:
     )
 
 
-def without_sessions(alert: Alert, sessions: Collection[SessionKey]) -> Alert | None:
-    """Return an alert without its lines about some sessions; ``None`` if it has no others.
+def without_sessions(alert: Alert, sessions: Collection[SessionKey]) -> Alert:
+    """Return a regression without its lines with the scores of some sessions; others as they are.
 
-    That a session is among those below their threshold tells its score: their number is without
-    it, too.
+    A line has no organization: one about a session of the same name in another is left out, too.
     """
-    names = tuple(f"{sanitize(key, _LONGEST_KEY)}:" for _, key in sessions)
-    lines = alert.text.splitlines()
-    shown = [line for line in lines if not line.startswith(names)]
-    alert, hidden = replace(alert, text="\n".join(shown)), len(lines) - len(shown)
-    number, _, _ = alert.title.partition(" ")
-    if not hidden or alert.kind != QUALITY_RISKS or not number.isdigit():
+    if alert.kind != REGRESSION:
         return alert
-    left = int(number) - hidden
-    return replace(alert, title=below_threshold(left)) if left else None
+    starts = tuple(sanitize(f"{key}: score ", LONGEST_LINE).rstrip("…") for _, key in sessions)
+    lines = alert.text.splitlines()
+    return replace(alert, text="\n".join(line for line in lines if not line.startswith(starts)))
 
 
 def regression_cause(row: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, create_model
 
-from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
+from evaluation_pipelines.attention.alert_store import AlertStore, visible_alerts
+from evaluation_pipelines.attention.domain.messages import names_person
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
@@ -299,11 +299,16 @@ def alerts(
     """List alerts, the newest first. They are about all organizations, as the key must be."""
     check_all_organizations(caller)
     is_all = sees_people(caller, here.settings.people_view)
+    every = [
+        row
+        for row in AlertStore(here.stores.ledger).all()
+        if is_all or not names_person(row.alert.kind, row.alert.cause)
+    ]
+    visible = visible_alerts(here.stores.ledger, [row.alert for row in every], waiting)
     raised = [
         asdict(row) | asdict(seen)
-        for row in AlertStore(here.stores.ledger).all()
-        if (is_all or not names_person(row.alert.kind, row.alert.cause))
-        and (seen := without_sessions(row.alert, waiting)) is not None
+        for row, seen in zip(every, visible, strict=True)
+        if seen is not None
     ]
     rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
     shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)

@@ -1,13 +1,15 @@
 """Texts of alerts stay plain, whatever telemetry puts into them."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
+from evaluation_pipelines.attention.domain.item import Item, Part, State
+from evaluation_pipelines.attention.domain.items import alert_of
 from evaluation_pipelines.attention.domain.messages import (
     REGRESSION,
+    SPENDING,
     UNJUDGED,
     Alert,
     failed_run_alert,
@@ -100,18 +102,13 @@ def test_a_failed_run_on_another_day_or_at_another_step_is_another_alert() -> No
     assert run_of(reported(UNJUDGED, DAY, "why")) is None
 
 
-def test_an_alert_does_not_count_the_sessions_that_await_review() -> None:
-    rows = [risk(session_key=key) for key in ("a", "b", "c", "d", "e", "f")]
-    alert = quality_risk_alert("9", rows)
-    shown = without_sessions(alert, {("acme", "a"), ("acme", "z")})
-    assert shown is not None
-    assert (alert.title, shown.title) == (
-        "6 sessions scored below their threshold",
-        "5 sessions scored below their threshold",
-    )
-    assert shown.text == "\n".join(alert.text.splitlines()[1:])
-    one = quality_risk_alert("9", rows[:1])
-    assert without_sessions(one, {("acme", "a")}) is None
-    assert without_sessions(one, {("acme", "z")}) == one
-    other = Alert(REGRESSION, "x", "m got worse", "a: score 12\nb: score 13")
-    assert without_sessions(other, {("acme", "a")}) == replace(other, text="b: score 13")
+def test_a_regression_does_not_list_the_sessions_that_await_review() -> None:
+    long = "k" * 600
+    item = Item(REGRESSION, "models", State.WARNING, "m got worse", parts=tuple(
+        Part(key, "score 12 (06-01 10:00, scout, m)") for key in ("a", "a:1", long)
+    ))  # fmt: skip
+    alert = alert_of("x", item)
+    left = "a:1: score 12 (06-01 10:00, scout, m)"
+    assert without_sessions(alert, {("acme", "a"), ("acme", long)}).text == left
+    spent = Alert(SPENDING, "x", "acme spent $3", "a: $2.00 (model m)")
+    assert without_sessions(spent, {("acme", "a")}) == spent

@@ -7,7 +7,7 @@ import csv
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,11 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     SESSION_PERFORMANCE,
 )
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.schemas.scorecards import Announcement
+from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.store import AuditSample, EventStore, OverrideStore
+from evaluation_pipelines.service.events import visible_text
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
@@ -303,3 +307,40 @@ def test_events_do_not_tell_the_score(
                     text += f"{message}\n"
     assert bool(secrets.search(text)) == (role is Role.READER)
     assert ("evaluation.quality_risk" in text) == (role is Role.READER)
+
+
+def risks(asked: Service, *sessions: tuple[str, str]) -> None:
+    """Raise an alert about sessions with a score of 10."""
+    about = {"effective_100": 10, "effective_source": "scorecard", "model": "m"}
+    about |= {"classification_label": "x"}
+    events = [
+        Announcement(f"{owner} {key}", QUALITY_RISK, DAY, owner, key, None, 10, json.dumps(
+            {"session_key": key, **about}
+        ))
+        for owner, key in sessions
+    ]  # fmt: skip
+    EventStore(asked.workplace.ledger).record(DAY, events, NOW)
+    assert check_quality_risks(asked.workplace.stores, THEN, logging.getLogger("checks")) == 1
+
+
+def test_an_alert_neither_lists_nor_counts_it(asked: Service, keys: dict[Role, str]) -> None:
+    others = [f"{A1}:1", *(f"s{number}" for number in range(4)), A1]  # the last one of beta
+    places = [("acme", key) for key in others[:-1]]
+    risks(asked, *places, ("acme", A1), ("beta", A1))  # a1 of acme and of beta: "and 2 more"
+
+    ledger = asked.workplace.ledger
+    *_, event = (event for event in ServiceEvents(ledger).after(0) if event.type == "alert.raised")
+
+    def newest(role: Role, waiting: Collection[SessionKey] = ()) -> list[dict[str, str]]:
+        listed = asked.client(keys[role]).get("/api/v1/alerts?limit=1").json()["alerts"][0]
+        sent = json.loads(visible_text(ledger, event, waiting) or "")["payload"]
+        return [{name: found[name] for name in ("title", "text")} for found in (listed, sent)]
+
+    def alert(number: int) -> dict[str, str]:
+        lines = [f"{key}: 10 of 100 (profile, model m, label x)" for key in others[:5]]
+        lines += [f"and {number - 5} more", "Details: evaluation-pipelines show SESSION"]
+        title = f"{number} sessions scored below their threshold"
+        return {"title": title, "text": "\n".join(lines)}
+
+    assert newest(Role.READER) == [alert(7)] * 2
+    assert newest(Role.REVIEWER, {("acme", A1)}) == [alert(6)] * 2
