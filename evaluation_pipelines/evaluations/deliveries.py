@@ -101,8 +101,8 @@ class Deliveries:
                     insert.on_conflict_do_update(index_elements=self._KEY, set_=again)
                 )
 
-    def accepted(self, refusal: Refusal) -> None:
-        """Delete a refusal after its acceptance."""
+    def delete(self, refusal: Refusal) -> None:
+        """Delete a refusal: nothing of it is left to send."""
         is_it = (_REFUSAL[name] == getattr(refusal, name) for name in self._KEY)
         with writing(self._engine) as connection:
             connection.execute(sa.delete(EVALUATION_REFUSALS).where(*is_it))

@@ -80,20 +80,22 @@ def send_evaluations(
 
 
 def retry_refused(stores: Stores, clock: Callable[[], datetime]) -> tuple[int, int]:
-    """Send refused sessions one by one. Return how many were accepted, and refused again.
+    """Send refused sessions one by one. Return how many were accepted, and how many stay refused.
+
+    One that is gone, or awaits a blind review, is neither. The latter goes out after its answer.
 
     Raises as :func:`send_evaluations`.
     """
     deliveries = Deliveries(stores.ledger)
     by_name = {receiver.name: receiver for receiver in receivers(stores.settings)}
-    refused, accepted = deliveries.refusals(), 0
+    accepted = 0
     with held(stores.ledger, SEND) as hold:
-        for refusal in refused:
+        for refusal in deliveries.refusals():
             changes = Outbox(stores.ledger).of_session(refusal.organization_id, refusal.session_key)
             if refusal.receiver in by_name:
                 sending = _Sending(stores, by_name[refusal.receiver], hold, clock)
                 accepted += sending.again(changes, refusal)
-    return accepted, len(refused) - accepted
+        return accepted, len(deliveries.refusals())
 
 
 def _may_try(state: ReceiverState, now: datetime) -> bool:
@@ -131,21 +133,21 @@ class _Sending:
                 break
         return Sent(name, sessions, refused, None)
 
-    def again(self, changes: Sequence[Change], refusal: Refusal) -> bool:
-        """Send the refused evaluations of a session, and return whether they were accepted."""
+    def again(self, changes: Sequence[Change], refusal: Refusal) -> int:
+        """Send the refused evaluations of a session. Return the number of accepted sessions."""
         deliveries = Deliveries(self.stores.ledger)
-        _, found = self._hand_over(changes, refusal.after) if changes else (0, [])
+        accepted, found = self._hand_over(changes, refusal.after) if changes else (0, [])
         if found:
             state = deliveries.state(self.receiver.name, self.receiver.address)
             deliveries.put(self.hold, state, found)
         else:
-            deliveries.accepted(refusal)
-        return not found
+            deliveries.delete(refusal)
+        return accepted
 
     def _hand_over(self, changes: Sequence[Change], after: int) -> tuple[int, list[Refusal]]:
         """Send the changes after a position. Return how many sessions were accepted, and refusals.
 
-        A session that awaits a blind review is neither.
+        A session that awaits a blind review is neither, and neither is one that has changed since.
 
         A refused request is halved down to one session. After a partial success OTLP forbids
         resending a request, and its response names no record: all its sessions count as refused,
@@ -159,7 +161,8 @@ class _Sending:
         events = events_of(self.stores, changes, after, waiting, explained=explained)
         if events.is_empty():
             return 0, []
-        now = self.clock()
+        now, keys = self.clock(), set(events.select(SESSION_KEY).iter_rows())
+        changes = [change for change in changes if change.key in keys]
         try:
             rejected = self.receiver.send(events, now)
         except NotDeliveredError as error:
@@ -173,7 +176,7 @@ class _Sending:
             reason = str(error)
         else:
             if rejected is None:
-                return events.select(SESSION_KEY).n_unique(), []
+                return len(changes), []
             reason = f"{rejected.records} of {events.height} records rejected: {rejected.reason}"
         return 0, [
             Refusal(self.receiver.name, *change.key, change.session_date, after, reason, now)

@@ -227,6 +227,38 @@ def test_a_session_that_awaits_a_blind_review_goes_out_after_its_answer(
     assert named(endpoint.bodies[1], "s2") == ALL | corrected
 
 
+def test_a_session_that_awaits_a_blind_review_is_neither_refused_nor_accepted(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    note_changes(judged.stores, NOW)
+    draw_for_review(judged)
+    said = {"partialSuccess": {"rejectedLogRecords": 1, "errorMessage": "no room"}}
+    partial = Reply(200, json.dumps(said).encode(), {"Content-Type": "application/json"})
+    endpoint.answer = lambda _: partial
+    assert send(judged) == [Sent("otlp", 0, 1, None)]  # s1 alone was sent
+    (refused,) = Deliveries(judged.ledger).refusals()
+    assert refused.session_key == "s1#baseline-1"
+    endpoint.answer = lambda _: Reply()
+    assert retry_refused(judged.stores, lambda: NOW) == (1, 0)
+
+
+def test_a_refused_session_that_is_drawn_for_review_goes_out_after_its_answer(
+    judged: Workplace, endpoint: Receiver
+) -> None:
+    endpoint.answer = refusing(b"s2#baseline-1")
+    send(judged)
+    draw_for_review(judged)
+    endpoint.answer = lambda _: Reply()
+    requests = len(endpoint.requests)
+    assert retry_refused(judged.stores, lambda: NOW) == (0, 0)
+    assert len(endpoint.requests) == requests
+
+    correct(judged, 40, "s2", "audit")
+    send(judged, NOW + timedelta(hours=1))
+    corrected = {"session.effective": (40, "fail"), "override": (40, None)}
+    assert named(endpoint.bodies[-1], "s2") == ALL | corrected
+
+
 def test_a_collector_gets_files_with_one_line_of_otlp(judged: Workplace, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert send(judged, export_otlp_endpoint=None, export_files_dir=folder) == [
