@@ -12,13 +12,13 @@ from evaluation_pipelines.attention.domain.digest import (
     Shift,
     beyond_chance,
     changed_verdicts,
-    is_listed,
     most_lost,
     shift,
     summary,
+    unlisted,
 )
-from evaluation_pipelines.attention.domain.items import attention, needing
-from evaluation_pipelines.attention.gather import WholeView, examine, gather, rising_agents
+from evaluation_pipelines.attention.domain.items import attention, needing, rise
+from evaluation_pipelines.attention.gather import WholeView, current_rises, examine, gather
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.answers import overview
 from evaluation_pipelines.comparison.domain.before_after import FEWEST_RUNS, Days
@@ -26,6 +26,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.findings import got_worse, verdict_list
 from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
+from evaluation_pipelines.comparison.domain.regressions import ALERT
 from evaluation_pipelines.judge_changes.anchors import read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import title
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
@@ -72,24 +73,20 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
         *_left_out(stores, first, last, comparison),
         *_judges(stores, first, length, ended),
     ]
-    alerts = got_worse(comparison)
-    watched = {alert.model for alert in alerts}
-    # The watch has a longer history of these models: a second figure for one drop says less.
-    better, worse = beyond_chance(
-        change for change in found if change.by != "model" or change.name not in watched
-    )
-    rising = [
-        f"agent {item.seen} (organization {owner})"
-        for (owner, _), items in rising_agents(WholeView(stores), ended).items()
-        for item in items
+    regressions = comparison.regressions.filter(state=ALERT).to_dicts()
+    better, worse = beyond_chance(found, regressions)
+    rises = current_rises(WholeView(stores), ended)
+    worse = [
+        *(f"model {alert.said}" for alert in got_worse(comparison)),
+        *(f"agent {rise(row).seen} (organization {row['organization_id']})" for row in rises),
+        *worse,
     ]
-    worse = [*(f"model {alert.said}" for alert in alerts), *rising, *worse]
     losses = most_lost(_lost(stores, first, last))
     said = summary(now, before, length)
     examined = examine(stores, time_now, asks=False)
-    items = needing(attention(gather(stores, time_now, examined=examined)))
     # What got worse has a section of its own.
-    titles = [item.title for item in items if not is_listed(item.seen, worse)]
+    facts = unlisted(gather(stores, time_now, examined=examined), regressions, rises)
+    titles = [item.title for item in needing(attention(facts))]
     return Digest(first, last, said, titles, better, worse, verdicts, losses, left_out, found)
 
 

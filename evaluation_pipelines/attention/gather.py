@@ -353,10 +353,15 @@ def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, An
     return [row for row in found if view.organization in {None, row["organization_id"]}]
 
 
+def current_rises(view: View, now: datetime) -> list[dict[str, Any]]:
+    """Return the rows of ``rises`` that the list has."""
+    return _rises(view, view.recent(now.date() - timedelta(days=_COMPARED_DAYS)), now)
+
+
 def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]]:
     """Return the items about agents that the list has: organization and agent -> its items."""
     found = dict[tuple[str, str], list[Item]]()
-    for row in _rises(view, view.recent(now.date() - timedelta(days=_COMPARED_DAYS)), now):
+    for row in current_rises(view, now):
         found.setdefault((row["organization_id"], row["agent_id"]), []).append(rise(row))
     return found
 

@@ -1,14 +1,16 @@
 """A week in short: what got better and worse, verdicts, cost, losses, and what was left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.attention.domain.items import Facts
 from evaluation_pipelines.attention.domain.messages import DIGEST, Alert, sanitize
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State, compared_with
+from evaluation_pipelines.comparison.domain.runs import MODEL
 from evaluation_pipelines.formatting import number, points, usd, whole
 from evaluation_pipelines.outcomes.domain.by_session import TRACKED_DAYS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
@@ -127,17 +129,40 @@ def shift(by: str, name: Sequence[str], found: BeforeAfter) -> Shift | None:
     return Shift(by, " of ".join(name), people, found.state, value, low, high, said)
 
 
-def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
-    """Return sentences of what got better and what got worse, the largest changes first."""
-    furthest = sorted(found, key=lambda shift: (-abs(shift.change), shift.by, shift.name))
+def beyond_chance(
+    found: Iterable[Shift], regressions: Iterable[Mapping[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """Return sentences of what got better and what got worse, the largest changes first.
+
+    Models with ``regressions`` are left out. The watch has a longer history of them: a second
+    figure for one drop says less.
+    """
+    watched = {("model", row["model"]) for row in regressions}
+    others = (shift for shift in found if (shift.by, shift.name) not in watched)
+    furthest = sorted(others, key=lambda shift: (-abs(shift.change), shift.by, shift.name))
     better = [f"{change}" for change in furthest if change.state == "better"][:_MOST]
     return better, [f"{change}" for change in furthest if change.state == "worse"][:_MOST]
 
 
-def is_listed(seen: str, worse: Iterable[str]) -> bool:
-    """Return whether sentences of what got worse have the subject of an item."""
-    subject = seen.replace(" got worse", "")
-    return any(subject in sentence for sentence in worse)
+def unlisted(
+    facts: Facts, regressions: Sequence[Mapping[str, Any]], rises: Sequence[Mapping[str, Any]]
+) -> Facts:
+    """Return facts without the regressions and rises that a digest lists as what got worse."""
+    return replace(
+        facts,
+        regressions=_without(facts.regressions, regressions, ("classification_label", *MODEL)),
+        rises=_without(facts.rises, rises, ("measure", "organization_id", "agent_id")),
+    )
+
+
+def _without(
+    rows: Sequence[Mapping[str, Any]] | None,
+    others: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return the rows that differ from all others in some columns."""
+    known = {tuple(row[name] for name in names) for row in others}
+    return rows and [row for row in rows if tuple(row[name] for name in names) not in known]
 
 
 def changed_verdicts(

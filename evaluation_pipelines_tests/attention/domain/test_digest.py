@@ -1,6 +1,7 @@
 """The digest of a week: changes, verdicts, sums, losses."""
 
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 
 import polars as pl
 import pytest
@@ -9,11 +10,12 @@ from evaluation_pipelines.attention.domain.digest import (
     Digest,
     beyond_chance,
     changed_verdicts,
-    is_listed,
     most_lost,
     shift,
     summary,
+    unlisted,
 )
+from evaluation_pipelines.attention.domain.items import Facts
 from evaluation_pipelines.comparison.domain.before_after import (
     BeforeAfter,
     Side,
@@ -62,10 +64,12 @@ def test_changes_that_may_be_chance_and_too_little_to_tell_are_not_named() -> No
     }
     found = [shift("model", (name,), change(*value)) for name, value in states.items()]
     told = [line for line in found if line is not None]
-    better, worse = beyond_chance(told)
+    better, worse = beyond_chance(told, [])
     assert len(told) == 4
     assert [change.split(":")[0] for change in better] == ["model d"]
     assert [change.split(":")[0] for change in worse] == ["model b", "model a"]
+    watched = [{"model": "a", "provider": "orchard"}]
+    assert beyond_chance(told, watched) == (better, worse[:1])
     for state in ("indication", "unlike", "too few"):
         assert shift("model", ("m",), change(state, -20.0)) is None
 
@@ -96,10 +100,23 @@ def test_a_verdict_changes_with_its_winner_whatever_the_order_of_the_pair() -> N
 
 
 def test_what_got_worse_is_listed_once() -> None:
-    worse = ["model m (label code): 9 points lower", "agent a: cost up (organization o)"]
-    told = ["m got worse (label code)", "a: cost up"]
-    others = ["m got worse (label docs)", "a: failed calls up", "3 unreadable lines"]
-    assert [is_listed(seen, worse) for seen in (*told, *others)] == [True, True, *[False] * 3]
+    names = ("classification_label", "model", "provider", "model_variant")
+    regressions = [
+        dict(zip(names, row, strict=True))
+        for row in (
+            *[("code", "m", "orchard", None), ("code", "gem", "orchard", None)],
+            *[("docs", "m", "orchard", None), ("code", "m", "orchard", "effort high")],
+        )
+    ]
+    rise_names = ("measure", "organization_id", "agent_id")
+    rises = [
+        dict(zip(rise_names, row, strict=True))
+        for row in (("cost", "o", "a"), ("failed calls", "o", "a"), ("cost", "p", "a"))
+    ]
+    facts = Facts(datetime(2026, 6, 1, tzinfo=UTC), regressions=regressions, rises=rises)
+    left = unlisted(facts, regressions[:1], rises[:1])
+    assert (left.regressions, left.rises) == (regressions[1:], rises[1:])
+    assert unlisted(replace(facts, regressions=None), regressions, ()).regressions is None
 
 
 def test_the_summary_says_what_is_unknown() -> None:
