@@ -81,7 +81,7 @@ class Guard:
         except asyncio.CancelledError:  # by the server, which ends
             if scope["type"] != "http" or answer.status is not None:
                 raise
-            await _refused(_STOPPING, scope)(scope, receive, answer.send)
+            await _refused(_stopping(scope), scope)(scope, receive, answer.send)
         except Exception:  # noqa: BLE001 - logged; the client gets a number by which the log can be searched
             await self._answer_failure(scope, receive, answer)
         finally:
@@ -171,13 +171,20 @@ class Guard:
         )
 
 
-_STOPPING = ServiceError(
-    503,
-    "stopping",
-    "The service stopped before it could answer.",
-    "Send the request again.",
-    {"Retry-After": "1"},
-)
+def _stopping(scope: Scope) -> ServiceError:
+    """Return the answer to a request that the end of the service cuts off.
+
+    Programs repeat it by themselves after ``Retry-After``: only if nothing can be done twice.
+    """
+    said = "The service stopped before it could answer."
+    if scope["method"] in _SAFE_METHODS or scope["path"] in RECEIVER_PATHS:
+        return ServiceError(503, "stopping", said, "Send the request again.", {"Retry-After": "1"})
+    return ServiceError(
+        503,
+        "stopping",
+        f"{said} The request may have been carried out.",
+        "Check whether it was before you send it again.",
+    )
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

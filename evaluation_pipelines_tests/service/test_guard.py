@@ -1,5 +1,6 @@
 """Who is answered at all: keys, addresses, hosts, origins, how much of each; refusals; the log."""
 
+import asyncio
 import logging
 from contextlib import suppress
 from datetime import timedelta
@@ -11,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 import sqlalchemy as sa
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -200,6 +202,27 @@ def test_a_failure_is_500_with_the_number_that_the_log_has(
     assert "password" not in response.text
     (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert logged.getMessage().split()[1] in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/cut", "/v1/logs"])
+def test_a_request_that_the_end_of_the_service_cuts_off_is_only_repeated_if_nothing_doubles(
+    service: Service, path: str
+) -> None:
+    async def cut() -> None:
+        raise asyncio.CancelledError
+
+    service.app.router.routes.insert(0, APIRoute(path, cut, methods=["GET", "POST"]))
+    vars(service.app)["receiving"].clear()  # its routes are looked up first
+    client = service.client()
+    found = {name: client.request(name, path) for name in ("GET", "HEAD", "POST")}
+    doubles = path == "/cut"
+    assert {answer.status_code for answer in found.values()} == {503}
+    assert {name: answer.headers.get("retry-after") for name, answer in found.items()} == {
+        "GET": "1",
+        "HEAD": "1",
+        "POST": None if doubles else "1",
+    }
+    assert ("may have been carried out" in found["POST"].text) == doubles
 
 
 @pytest.mark.parametrize("path", ["/health", "/nothing", "/metrics"])
