@@ -29,7 +29,7 @@ from evaluation_pipelines.storage.clickhouse import shown_dsn
 from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Changes when a table or column is renamed, removed or changes its meaning."""
 
 _READABLE_FROM = "v1.0.0"
