@@ -1,6 +1,7 @@
 """Ten thousand mutated lines, from the file to the scores: no crash, and no lost good line."""
 
 import json
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +35,10 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
         workplace.land("logs.jsonl", content)
         counts = workplace.ingest().counts
         blank = sum(not line.strip() for line in mutated)
-        assert (counts.bytes, counts.lines) == (len(content), 2 * count - blank)
+        whole = 2 * count - blank
+        # What is left of a broken line may be several documents, each with a broken rest.
+        assert (counts.bytes, min(counts.lines, whole)) == (len(content), whole)
+        assert counts.lines <= whole + count / 200
         assert all(number >= 0 for number in asdict(counts).values())
         # The test is meaningful only with many broken lines and many valid but odd ones.
         assert counts.quarantined > count / 5
@@ -48,7 +52,10 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
         entries = workplace.quarantined()
         assert entries["lines"].sum() == counts.quarantined  # equal lines are one entry
         assert (entries["reason"].str.len_chars() > 0).all()
-        assert set(entries["offset"]) <= set(offsets(mutated))
+        starts = offsets(mutated)
+        for offset in entries["offset"]:  # of a mutated line, or within it
+            number = bisect_right(starts, offset) - 1
+            assert offset < starts[number] + len(mutated[number])
 
         assert {type(result) for result in workplace.build()} == {DateBuilt}
         assert workplace.events().filter(pl.col("session_id") == "a good session").height == count
