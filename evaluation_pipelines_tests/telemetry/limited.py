@@ -68,7 +68,9 @@ def can_drop_root_permissions(folder: Path) -> bool:
 def _run(arguments: list[str], folder: Path, **settings: object) -> Ended:
     ran = subprocess.run(
         [sys.executable, "-c", *arguments],
-        env=environment(folder, **settings) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(folder, **settings)
+        # Each thread reserves 64 MiB of addresses, which count against the limit, in an arena.
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "2"},
         cwd=folder,
         capture_output=True,
         text=True,
