@@ -248,7 +248,7 @@ def _print_dates(
     for due in queue:
         if due.last_error and (not due.is_built or (due.damage and due.attempts)):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
-        elif due.last_error and not (due.damage or due.attempts):
+        elif due.last_error and not due.damage:
             print_line(f"{due.session_date} was built, but: {due.last_error}")
     for session_date, time in sorted(open_until.items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -81,6 +82,31 @@ def test_equal_lines_in_quarantine_are_shown_together(program: Program) -> None:
     assert "  logs.jsonl, byte 0 (8 equal lines): not JSON" in out
     group, *_ = program("quarantine", "list").table()
     assert group[1] == "8"
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "is_due", "shown"),
+    [
+        ("CheckFailedError: none", 1, True, "is not built: CheckFailedError: none (1 attempt"),
+        ("CheckFailedError: none", 1, False, "was built, but: CheckFailedError: none"),
+        ("DamagedPartError: a", 1, False, "is not built: DamagedPartError: a (1 attempt"),
+        ("DamagedPartError: a", 0, False, None),  # a reader met it: it is an item
+    ],
+)
+def test_status_shows_why_a_date_is_not_as_it_should_be(
+    program: Program, error: str, attempts: int, shown: str | None, *, is_due: bool
+) -> None:
+    program.land("logs.jsonl", session("a"))
+    program("ingest")
+    program("build")
+    with sqlite3.connect(program.folder / "data/ledger.db") as ledger:
+        ledger.execute(
+            "update touched_dates set last_error = ?, attempts = ?, version = version + ?",
+            (error, attempts, is_due),
+        )
+    lines = r"^2026-\d\d-\d\d ((?:is not|was) built.*)"
+    told = re.findall(lines, program("status").out, re.MULTILINE)
+    assert [line[: len(shown or "")] for line in told] == ([] if shown is None else [shown])
 
 
 def test_status_shows_when_dates_with_open_sessions_are_built_again(program: Program) -> None:
