@@ -151,7 +151,7 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
 def _check_arrived(path: str, settings: Settings) -> None:
     """Exit if nothing has arrived yet where the service puts what it receives."""
     received = Path(f"{settings.landing_dir}/received").absolute()
-    if Path(path).absolute() == received and not received.exists():
+    if Path(path).absolute() == received:  # of a folder that is there, the files are given
         print_error(
             f"error: no telemetry has arrived: {one_line(path)} is not there yet. Keep make serve "
             "running, start your agent with the settings that agent-config prints, let it use a "

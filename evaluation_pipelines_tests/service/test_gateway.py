@@ -120,6 +120,8 @@ def test_an_override_counts_at_once_and_keeps_the_key(answered: Service, clients
     (card,) = call(clients["reviewer"], "evaluation.scorecards.query", runId="a2")["scorecards"]
     human = card["humanOverride"]
     assert (human["overrideScore"], human["annotator"], human["reason"]) == (40, "ann", "Not done.")
+    (seen,) = call(clients["reader"], "evaluation.scorecards.query", runId="a2")["scorecards"]
+    assert (seen["humanOverride"], seen["explanation"]) == ({**human, "reason": None}, None)
     assert card["overallScore"] == pytest.approx(90)
     with reading(answered.workplace.ledger.engine) as connection:
         assert connection.execute(OVERRIDES.select()).mappings().one()["recorded_by"] == (

@@ -245,6 +245,18 @@ def test_the_log_has_no_secret(service: Service, caplog: pytest.LogCaptureFixtur
     assert key not in caplog.text
 
 
+def test_what_agents_send_all_the_time_is_only_logged_if_it_is_refused(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "evaluation_pipelines.service.access"):
+        for content in ("{}", "no JSON"):
+            headers = {"Content-Type": "application/json"}
+            service.client().post("/v1/logs", content=content, headers=headers)
+    mine = [record for record in caplog.records if record.message.startswith("127.0.0.1")]
+    found = [(record.levelname, record.message.split()[4]) for record in mine]
+    assert found == [("DEBUG", "200"), ("INFO", "400")]
+
+
 @pytest.mark.parametrize("url", ["/health?a={}", "/metrics?token=Bearer%20{}&b", "/api?{}"])
 def test_a_key_in_a_query_is_refused_with_what_to_do(service: Service, url: str) -> None:
     key = service.key(Role.READER)

@@ -266,6 +266,7 @@ def test_a_caller_may_hold_a_quarter_and_all_together_everything() -> None:
         with claim:
             pass
     assert in_flight.total_bytes == 0
+    assert in_flight._of_caller == {}  # else each caller that ever sent would take memory
 
 
 def test_a_claim_that_was_refused_holds_what_it_held() -> None:

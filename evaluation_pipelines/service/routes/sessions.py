@@ -45,6 +45,7 @@ from evaluation_pipelines.service.routes.common import (
     Reader,
     Reviewer,
     SessionPath,
+    Text,
     Waiting,
     answers,
     as_json,
@@ -143,7 +144,7 @@ class OverrideOut(BaseModel):
 
 def _listed(
     chosen: Chosen,
-    status: Annotated[str | None, Query(max_length=20)] = None,
+    status: Text = None,
     outcome: Annotated[str | None, Query(pattern=f"^({'|'.join(OUTCOMES)})$")] = None,
 ) -> ListQuery:
     return replace(chosen, status=status, outcome=outcome)

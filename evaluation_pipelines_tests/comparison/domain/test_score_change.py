@@ -13,6 +13,7 @@ from evaluation_pipelines.comparison.domain.score_change import (
     Levels,
     ScoreChange,
     ScoresBefore,
+    _Days,
     boundary,
     chance_in_quarter,
 )
@@ -108,6 +109,16 @@ def test_weeks_that_vary_more_than_their_days_widen_the_errors() -> None:
     found = spread(errors, np.arange(14))
     assert [found.within, found.between] == pytest.approx([14 / 13, 0.0])
     assert found.by_week == pytest.approx(168 / (56 * 14 / 13) * 2)
+
+
+def test_a_single_week_does_not_tell_how_weeks_vary() -> None:
+    def by_week(days: int) -> float:
+        """Sums of 2 a day, whose errors of runs have variance 1."""
+        runs, none = np.eye(days), np.zeros((days, days))
+        return _Days(np.ones(days), runs, none, float(days)).by_week(np.full(days, 2.0), 1.0, 0.0)
+
+    # Of eight days two sums of 7 days, each 14: 2 * 14² where 2 * 7 was to be expected.
+    assert [by_week(7), by_week(8)] == pytest.approx([1.0, 2 * 14**2 / (2 * 7)])
 
 
 def test_scores_that_do_not_vary_have_no_spread() -> None:
