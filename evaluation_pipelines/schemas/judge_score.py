@@ -267,7 +267,7 @@ _COMPUTED = {
     "prompt_hash": ("current_prompt_used", "made by the rubric that would judge the session now"),
     "error_message": ("failed_reply", "last reply of a failed scoring, not trusted"),
 }
-"""Columns of the lake that the ledger has not, by the field that they follow."""
+"""Columns of the lake that the ledger does not have, by the field that they follow."""
 
 _LAKE = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean, date: pl.Date}
 
@@ -275,7 +275,7 @@ _LAKE = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean, dat
 def lake_columns() -> Iterator[tuple[str, Any, str]]:
     """Yield name, type and meaning of the columns of ``judge_scores``.
 
-    Times in microseconds are times there, and lists and mappings JSON.
+    Times in microseconds are times there. Mappings, and lists without a type, are JSON.
     """
     for name, field in FIELDS.items():
         if field.meaning.is_in_lake:

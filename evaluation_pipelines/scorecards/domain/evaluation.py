@@ -527,7 +527,7 @@ def model_api_errors(row: Mapping[str, Any]) -> str:
 
 
 def _failure_effect(row: Mapping[str, Any]) -> str:
-    """Return the effect of failed calls if the score alone would look wrong."""
+    """Return what a failure does to a score that would look wrong without this; or nothing."""
     if row["effective_source"] == "status":
         return " without any tool result: score 0"
     if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:

@@ -94,13 +94,13 @@ def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
         most = max((audit.n for audit in audits), default=0)
         so_far = f"the most so far is {most}" if most else "none so far"
         needed = f"A profile needs {MIN_PAIRS} blind reviews, {so_far}."
-        return "Not measured yet", f"{needed} {_waiting(waiting)}"
+        return "Not measured yet", f"{needed} {_reviews_left(waiting)}"
     worst = max(known, key=lambda agreement: agreement.mae.value or 0.0)
     name = f"{worst.profile_id} v{worst.profile_version}"
     furthest = "" if len(known) == 1 else f", the furthest of {len(known)} profiles"
     return (
         f"Within {points(worst.mae.value)} points of human scores on average",
-        f"{pluralize(worst.n, 'blind review')}, profile {name}{furthest}. {_waiting(waiting)}",
+        f"{pluralize(worst.n, 'blind review')}, profile {name}{furthest}. {_reviews_left(waiting)}",
     )
 
 
@@ -144,7 +144,7 @@ def _ends(estimate: Estimate) -> str:
     return f" ({points(smaller)} to {points(larger)})"
 
 
-def _waiting(reviews: int) -> str:
+def _reviews_left(reviews: int) -> str:
     if not reviews:
         return "No session is awaiting review."
     return f"{pluralize(reviews, 'session')} {'is' if reviews == 1 else 'are'} awaiting review."

@@ -73,7 +73,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
         since=since,
         is_cut=len(entries) == _MOST_ENTRIES,
         whole_line=WHOLE_LINE,
-        rejects=_rejected_lines(visit),
+        unreadable=_unreadable_lines(visit),
     )
 
 
@@ -94,7 +94,7 @@ def _causes(entries: Sequence[QuarantineEntry]) -> list[tuple[str, int]]:
     return lines.sort("lines", "reason", descending=[True, False]).rows()
 
 
-def _rejected_lines(visit: Visit) -> list[dict[str, Any]]:
+def _unreadable_lines(visit: Visit) -> list[dict[str, Any]]:
     """Return path, line and reason of signals and evaluations that cannot be used."""
     files = loaded_files(visit.stores).filter(pl.col("rejected") > 0)
     lines = files.sort("path").select("path", "rejects").explode("rejects").unnest("rejects")
