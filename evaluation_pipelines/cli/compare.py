@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.conventions import refuse_unused
+from evaluation_pipelines.cli.conventions import known_number, refuse_unused
 from evaluation_pipelines.cli.filters import (
     AS_OF,
     DATES_STARTED,
@@ -102,6 +102,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(
             min=0.1,
             max=100,
+            callback=known_number,
             help="Points a cheaper model may score below the best and still be best value. "
             "Default: EVAL_COMPARISON_MARGIN.",
         ),

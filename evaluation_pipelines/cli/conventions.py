@@ -1,6 +1,7 @@
 """What commands share: exit codes, arguments, and groups that list by default."""
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, ClassVar
 
 import typer
@@ -42,6 +43,13 @@ def refuse_unused(command: str, options: Mapping[str, bool]) -> None:
     """
     if unused := [name for name, is_unused in options.items() if is_unused]:
         raise typer.BadParameter(f"{', '.join(unused)}: not for {command}")
+
+
+def known_number(value: float | None) -> float | None:
+    """Refuse nan, which is in no range and outside of none; a callback of options."""
+    if value is not None and isnan(value):
+        raise typer.BadParameter("nan is not a number. Give one, such as 5")
+    return value
 
 
 SESSION = typer.Argument(

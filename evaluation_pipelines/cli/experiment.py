@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evaluation_pipelines.cli.conventions import refuse_unused
+from evaluation_pipelines.cli.conventions import known_number, refuse_unused
 from evaluation_pipelines.cli.output import (
     DATA,
     OUTPUT_FILE,
@@ -20,7 +20,10 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.comparison.domain.experiment_plan import (
+    DIFFERENCE,
     LOOKS,
+    RUN_SD,
+    SESSIONS,
     TAU,
     Plan,
     PlanError,
@@ -49,7 +52,10 @@ def create_experiment(  # noqa: PLR0913, PLR0917 - one parameter per option
     arms: Annotated[str, typer.Option(metavar="A,B", help="Names of the two arms.")],
     unit: Annotated[Unit, typer.Option(help="Unit to assign.")],
     days: Annotated[int, typer.Option(min=LOOKS, max=366, help="Planned days.")],
-    share: Annotated[float, typer.Option(min=0.05, max=0.95, help="Share of the first arm.")] = 0.5,
+    share: Annotated[
+        float,
+        typer.Option(min=0.05, max=0.95, callback=known_number, help="Share of the first arm."),
+    ] = 0.5,
     metric: Annotated[
         str,
         typer.Option(help="Primary metric: effective, composite, judge, cost or failed_calls."),
@@ -155,18 +161,35 @@ def _read_plan_file(name: str, path: Path) -> Plan:
 def show_experiment(
     name: Annotated[str, NAME],
     difference: Annotated[
-        float | None, typer.Option(min=0.1, max=100, help="Wanted difference in points. Usual: 5.")
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100,
+            callback=known_number,
+            help=f"Wanted difference in points. Default: {DIFFERENCE:g}.",
+        ),
     ] = None,
     sessions: Annotated[
-        int | None, typer.Option(min=4, help="Expected sessions of each person. Usual: 20.")
+        int | None,
+        typer.Option(min=4, help=f"Expected sessions of each person. Default: {SESSIONS}."),
     ] = None,
     run_sd: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Standard deviation of a person's sessions. Usual: 16."),
+        typer.Option(
+            min=0.1,
+            max=100,
+            callback=known_number,
+            help=f"Standard deviation of a person's sessions. Default: {RUN_SD:g}.",
+        ),
     ] = None,
     tau: Annotated[
         float | None,
-        typer.Option(min=0, help=f"Deviation of people's true differences. Usual: {TAU:g}."),
+        typer.Option(
+            min=0,
+            max=100,
+            callback=known_number,
+            help=f"Deviation of people's true differences. Default: {TAU:g}.",
+        ),
     ] = None,
     form: Annotated[OutputFormat, format_option(*DATA)] = OutputFormat.TABLE,
 ) -> None:
@@ -203,9 +226,9 @@ def show_experiment(
         return
     _print(found)
     if not found.looks:
-        difference, sessions = difference or 5.0, sessions or 20
+        difference, sessions = difference or DIFFERENCE, sessions or SESSIONS
         tau = TAU if tau is None else tau
-        people = people_needed(difference, sessions, run_sd or 16.0, tau)
+        people = people_needed(difference, sessions, run_sd or RUN_SD, tau)
         print_line(
             f"{people} people with {sessions} sessions each show a difference of {difference:g} "
             "in 4 of 5 such experiments."

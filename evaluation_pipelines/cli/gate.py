@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evaluation_pipelines.cli.compare import time_range
-from evaluation_pipelines.cli.conventions import USAGE
+from evaluation_pipelines.cli.conventions import USAGE, known_number
 from evaluation_pipelines.cli.filters import DATES_STARTED, parse_arm, with_session_filter
 from evaluation_pipelines.cli.output import (
     DATA,
@@ -52,6 +52,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(
             min=0.1,
             max=100,
+            callback=known_number,
             help="Points by which the head may be worse, or percent of costs. Default: 10.",
         ),
     ] = None,

@@ -122,3 +122,16 @@ def test_wrong_arguments_are_refused(
     ran = program("experiment", *arguments)
     assert ran.code == code
     assert message in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_an_expectation_outside_of_its_range_is_refused_with_the_range(program: Program) -> None:
+    for option in ("--difference", "--run-sd", "--tau"):
+        refused = program("experiment", "show", "prompt", option, "inf")
+        assert (refused.code, "<=x<=100" in refused.err) == (2, True)
+        refused = program("experiment", "show", "prompt", option, "nan")
+        assert (refused.code, "nan is not a number" in refused.err) == (2, True)
+    gate = ("gate", "--base", "model=a", "--head", "model=b", "--margin")
+    run = ("judge", "run")
+    for words in (gate, ("compare", "--margin"), (*run, "--max-cost-usd"), (*run, "--sample-rate")):
+        refused = program(*words, "nan")
+        assert (refused.code, "nan is not a number" in refused.err) == (2, True)

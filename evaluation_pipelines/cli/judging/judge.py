@@ -17,6 +17,7 @@ from evaluation_pipelines.cli.conventions import (
     ORGANIZATION,
     SESSION,
     DefaultCommandGroup,
+    known_number,
     of_parts,
     refuse_unused,
 )
@@ -101,7 +102,8 @@ def show_judge_changes(
         bool, typer.Option("--estimate", help="With --anchors: only print what it would cost.")
     ] = False,
     max_cost_usd: Annotated[
-        float | None, typer.Option(min=0, help="With --anchors: maximum cost.")
+        float | None,
+        typer.Option(min=0, callback=known_number, help="With --anchors: maximum cost."),
     ] = None,
     form: Annotated[
         OutputFormat,
@@ -334,12 +336,15 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(min=1, max=15, help="Number of scores per session.")
     ] = None,
     sample_rate: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Share of the sessions to score.")
+        float | None,
+        typer.Option(min=0, max=1, callback=known_number, help="Share of the sessions to score."),
     ] = None,
     max_sessions: Annotated[
         int | None, typer.Option(min=0, help="Maximum number of sessions.")
     ] = None,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
+    max_cost_usd: Annotated[
+        float | None, typer.Option(min=0, callback=known_number, help="Maximum cost.")
+    ] = None,
     collect: Annotated[
         bool,
         typer.Option("--collect", help="Only collect finished batches and send the next turns."),

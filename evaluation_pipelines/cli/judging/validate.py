@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.cli.conventions import refuse_unused
+from evaluation_pipelines.cli.conventions import known_number, refuse_unused
 from evaluation_pipelines.cli.judging.score_output import unless_judged
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -52,7 +52,9 @@ def validate_judge(
             "--attacks/--no-attacks", help="Also sessions with hostile texts. Default: yes."
         ),
     ] = None,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
+    max_cost_usd: Annotated[
+        float | None, typer.Option(min=0, callback=known_number, help="Maximum cost.")
+    ] = None,
     last: Annotated[
         bool, typer.Option("--last", help="Show the newest run again and ask nothing.")
     ] = False,

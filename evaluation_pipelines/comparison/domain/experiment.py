@@ -36,7 +36,9 @@ def people_needed(delta: float, sessions: float, run_sd: float, tau: float = TAU
         tau: Standard deviation of people's true differences.
     """
     variance, z = tau**2 + 4 * run_sd**2 / sessions, normal_quantile(POWER)
-    people = MIN_PEOPLE
+    # With the normal quantile, which is smaller, it is a few people less.
+    fewest = ((normal_quantile(1 - LEVEL_OF_LOOK / 2) + z) / delta) ** 2 * variance
+    people = max(MIN_PEOPLE, math.floor(fewest))
     while people < ((t_quantile(people - 1, LEVEL_OF_LOOK) + z) / delta) ** 2 * variance:
         people += 1
     return people

@@ -15,6 +15,9 @@ from typing import Literal, TypeAlias
 from evaluation_pipelines.errors import UserError
 
 LOOKS = 3
+DIFFERENCE, SESSIONS, RUN_SD = 5.0, 20, 16.0
+"""Wanted difference, sessions of each person and their deviation, if nothing else is known."""
+
 TAU = 5.0
 """Usual standard deviation of people's true differences."""
 
