@@ -89,6 +89,7 @@ FORKS = {
     "opencode/1.18.33": ("ses_dd8b95e85ffeUuWzSyTt3XWNYt", 13),
 }
 HOMES = {reader.source_cli: reader.home for reader in TRANSCRIPT_READERS}
+UNKNOWN = {reader.source_cli: reader.unknown for reader in TRANSCRIPT_READERS}
 
 
 def put(capture: str) -> Path:

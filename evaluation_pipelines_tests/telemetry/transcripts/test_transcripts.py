@@ -28,6 +28,7 @@ from evaluation_pipelines_tests.telemetry.transcripts.captures import (
     SESSIONS,
     THOUGHTS,
     TRANSCRIPTS,
+    UNKNOWN,
     WRITTEN,
     facts,
     put,
@@ -41,7 +42,7 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 def test_the_versions_of_a_program_are_those_of_its_captures(program: type[Transcript]) -> None:
     folders = (TRANSCRIPTS / program.source_cli).iterdir()
     minors = sorted(tuple(map(int, folder.name.split(".")[:2])) for folder in folders)
-    first, *_, last = [f"{major}.{minor}" for major, minor in minors]
+    first, last = [".".join(map(str, minor)) for minor in (minors[0], minors[-1])]
     assert program.versions == (first if first == last else f"{first} to {last}")
 
 
@@ -81,9 +82,9 @@ def test_a_session_has_what_its_model_saw(workplace: Workplace, capture: str) ->
     assert row["prompts"] == prompts
     assert tuple(row[name] for name in CALLS) == calls
     assert program == capture.partition("/")[0]
-    version = capture.partition("/")[2]
-    known = {"gemini_cli": (None, None), "opencode": (None, version)}
-    assert (row["branch"], row["service_version"]) == known.get(program, ("master", version))
+    known: dict[str, str | None] = {"branch": "master", "version": capture.partition("/")[2]}
+    known |= dict.fromkeys(UNKNOWN[program].split(", "))
+    assert (row["branch"], row["service_version"]) == (known["branch"], known["version"])
 
 
 @pytest.mark.parametrize("capture", FORKS)

@@ -190,7 +190,8 @@ class Transcript(ABC):
         has_store: Its files are a store of sessions, see ``opencode_store``. The reader knows by
             its context the lines it has read.
         versions: Versions whose transcripts were read, as the captures have them.
-        unknown: Gaps of these transcripts.
+        unknown: Gaps of these transcripts, with commas. Tests expect ``branch`` and ``version``
+            unless they are among them.
         records: Records so far, see ``take``.
         unreadable: Lines without JSON, likewise.
         lines: Offset and kind of each line, likewise.
