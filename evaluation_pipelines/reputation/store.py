@@ -431,14 +431,10 @@ class ReputationStore:
         name, schema = "select_reputation_scores_as_of", REPUTATION_SCORES.schema
         return self._clickhouse.select(name, schema, as_of=_until(as_of))
 
-    def evaluations(self, as_of: datetime, agent_ids: Collection[str] = ()) -> pl.DataFrame:
-        """Return the newest 500 evaluations of each agent up to a time: AGENT_WINDOWS.
-
-        Of these agents, or of all if none is named.
-        """
-        names = sorted(agent_ids)
+    def evaluations(self, as_of: datetime) -> pl.DataFrame:
+        """Return the newest 500 evaluations of each agent up to a time: AGENT_WINDOWS."""
         return self._clickhouse.select(
-            "select_agent_evaluations", AGENT_WINDOWS.schema, as_of=as_of, agent_ids=names
+            "select_agent_evaluations", AGENT_WINDOWS.schema, as_of=as_of
         )
 
 

@@ -231,20 +231,13 @@ def export_agent_ratings(stores: Stores, store: ReputationStore, now: datetime) 
     return scores
 
 
-def scored_agents(
-    store: ReputationStore, now: datetime, agent_ids: Collection[str] = ()
-) -> pl.DataFrame:
-    """Return these agents, or all if none is named, as shown to users: AGENT_SCORES."""
-    return _scored(store, store.evaluations(now, agent_ids), now, agent_ids)
+def scored_agents(store: ReputationStore, now: datetime) -> pl.DataFrame:
+    """Return all agents as shown to users: AGENT_SCORES."""
+    return _scored(store, store.evaluations(now), now)
 
 
-def _scored(
-    store: ReputationStore,
-    evaluations: pl.DataFrame,
-    now: datetime,
-    agent_ids: Collection[str] = (),
-) -> pl.DataFrame:
-    before = store.evaluations(now - timedelta(days=TREND_DAYS), agent_ids)
+def _scored(store: ReputationStore, evaluations: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    before = store.evaluations(now - timedelta(days=TREND_DAYS))
     return withheld(agent_ratings(evaluations, before, now))
 
 

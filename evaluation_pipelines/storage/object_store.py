@@ -161,12 +161,7 @@ class ObjectStore:
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
         """Yield the objects whose key begins with a prefix; see ``Store.list``."""
-        folder = prefix.rstrip("/") or None
-        found = self._tried(
-            prefix,
-            lambda: [meta for page in obstore.list(self._client, folder) for meta in page],
-        )
-        for meta in sorted(found, key=lambda meta: meta["path"]):
+        for meta in self.list_objects(prefix.rstrip("/") or None):
             yield StoredFile(meta["path"], meta["last_modified"].timestamp())
 
     def list_objects(self, folder: str | None = None) -> Sequence["obstore.ObjectMeta"]:

@@ -323,13 +323,13 @@ def test_the_window_of_an_agent_is_its_newest_500_evaluations_up_to_a_time(
     for part in (rows.tail(2), other, rows.head(500)):
         both.upsert(AGENT_EVALUATIONS, part, 1)
 
-    window = both.evaluations(NOW, ["scout"])
+    found = both.evaluations(NOW)
+    assert found["agent_id"].unique().sort().to_list() == ["other", "scout"]
+    window = found.filter(agent_id="scout")
     assert window["evaluation_id"].to_list() == ids[:1:-1]
     assert window["evaluations_in_all"].unique().to_list() == [502]
-    before = both.evaluations(NOW - timedelta(minutes=1), ["scout"])
+    before = both.evaluations(NOW - timedelta(minutes=1)).filter(agent_id="scout")
     assert before["evaluation_id"].to_list() == ids[500:0:-1]
-    agents = both.evaluations(NOW)["agent_id"].unique()
-    assert agents.sort().to_list() == ["other", "scout"]
 
 
 def test_tables_that_are_not_there_or_not_all_are_named_with_what_to_do(

@@ -1,6 +1,5 @@
 -- Grain: one row per evaluation among the newest 500 of each agent up to {as_of}.
 -- Reads: agent_evaluations.
--- Only of {agent_ids}; of all agents when that is empty.
 select
     organization_id,
     agent_id,
@@ -12,9 +11,7 @@ select
     nullIf(model, '') as model,
     toInt64(count() over (partition by organization_id, agent_id)) as evaluations_in_all
 from agent_evaluations final
-where
-    evaluated_at <= {as_of:DateTime64(6, 'UTC')}
-    and (empty({agent_ids:Array(String)}) or agent_id in {agent_ids:Array(String)})
+where evaluated_at <= {as_of:DateTime64(6, 'UTC')}
 order by
     organization_id asc,
     agent_id asc,

@@ -164,13 +164,12 @@ _OF_SESSIONS = (
 )
 
 
-def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> list[Arrival]:
+def arrivals(events: pl.DataFrame, sessions: pl.DataFrame) -> list[Arrival]:
     """Return the telemetry of each program, by name.
 
     Args:
-        events: EVENT_COLUMNS of the last days.
-        sessions: SESSION_COLUMNS of the last days.
-        days: Number of these days.
+        events: EVENT_COLUMNS of the last DAYS.
+        sessions: SESSION_COLUMNS of these days.
     """
     also = pl.max(_NEWEST), IS_TRANSCRIPT.sum().alias(_TRANSCRIPTS)
     of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], *also)
@@ -189,7 +188,7 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> 
             *_without_session(sessions.filter(source_cli=program), scopes),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()
-        found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
+        found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / DAYS, gaps))
     return found
 
 

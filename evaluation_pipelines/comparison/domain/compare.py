@@ -305,13 +305,12 @@ def places(comparison: Comparison) -> pl.DataFrame:
 _RANKED = "ranked"
 
 
-def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
+def worst_sessions(comparison: Comparison) -> pl.DataFrame:
     """Return the RUNS with the lowest scores, the newest first among equals."""
     listed = comparison.runs.join(comparison.unlisted, on=SESSION_KEY, how="anti")
     scored = listed.filter(pl.col("score").is_not_null())
-    return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
-        number
-    )
+    order = ("score", "started_at", "session_key")
+    return scored.sort(order, descending=[False, True, False]).head(WORST)
 
 
 _ROUNDING = 1e-6

@@ -60,9 +60,6 @@ class ScoreEndedError(LedgerError):
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 """Scorings by (organization_id, session_key, judge_profile_id), oldest first."""
 
-Subject: TypeAlias = tuple[str, str, str, str]
-"""(organization_id, session_key, judge_profile_id, content_hash)"""
-
 _EVENT = SERVICE_EVENTS.c
 _IS_OF_SCORING = _EVENT.type.like("scoring.%")
 

@@ -54,10 +54,6 @@ class Scale(StrictModel):
             raise ValueError(f"min must be below max, not {self.min} and {self.max}")
         return self
 
-    def to_100(self, score: float) -> float:
-        """Convert a score on this scale to 0-100."""
-        return (score - self.min) / (self.max - self.min) * 100
-
 
 _RUBRIC_CRITERIA = tuple(
     Criterion(id=criterion_id, name=criterion_id.replace("_", " ").capitalize(), weight=25)

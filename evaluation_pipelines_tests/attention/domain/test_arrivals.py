@@ -37,8 +37,8 @@ ALL = [{"event_name": name} for name in ("user_prompt", "tool_result", "api_requ
 
 def test_what_is_complete_has_no_gap() -> None:
     later = {"event_name": "other", "event_time": NOON + timedelta(hours=1)}
-    (found,) = arrivals(events(*ALL, later), sessions({}), days=2)
-    assert (found.program, found.events_per_day, found.gaps) == ("claude_code", 2.0, ())
+    (found,) = arrivals(events(*ALL, later), sessions({}))
+    assert (found.program, found.events_per_day, found.gaps) == ("claude_code", 4 / 7, ())
     assert found.last_event == NOON + timedelta(hours=1)
 
 

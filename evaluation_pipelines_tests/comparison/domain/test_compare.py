@@ -233,9 +233,11 @@ def test_the_worst_sessions_come_first_the_newest_of_equals_before_the_older() -
         run(2, 10.0, started_at=UNTIL - timedelta(days=5)),
         run(3, 10.0),
         run(4, None),
+        *(run(number, 90.0) for number in range(5, 15)),
     ]
-    worst = worst_sessions(compared(rows), 2)
-    assert worst["session_key"].to_list() == ["s3#baseline-1", "s2#baseline-1"]
+    worst = worst_sessions(compared(rows))
+    assert worst["session_key"].to_list()[:3] == [f"s{number}#baseline-1" for number in (3, 2, 1)]
+    assert worst.height == 10  # of 13 with a score
 
 
 def test_with_enough_runs_and_a_small_difference_it_may_be_chance_and_no_more_is_promised() -> None:

@@ -167,7 +167,3 @@ def test_what_changes_the_meaning_is_in_the_content_hash(
     change: dict[str, Any], is_another: bool
 ) -> None:
     assert (profile(**change).content_hash != profile().content_hash) is is_another
-
-
-def test_a_score_is_converted_to_the_scale_of_100() -> None:
-    assert profile(scale={"min": 1, "max": 5}).scale.to_100(4) == 75  # (4 - 1) / (5 - 1)
