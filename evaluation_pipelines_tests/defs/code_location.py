@@ -144,11 +144,11 @@ class CodeLocation:
         (target,) = repository().get_sensor_def(sensor).jobs
         return self.execute(target.name, request.tags)
 
-    def nightly_request(self, at: datetime | None = None) -> dg.RunRequest | str:
-        """Return the run that the nightly schedule requests at a time, or its skip message."""
+    def nightly_request(self) -> dg.RunRequest | str:
+        """Return the run that the nightly schedule requests now, or its skip message."""
         with dg.build_schedule_context(
             instance=self.instance,
-            scheduled_execution_time=at or datetime.now(UTC),
+            scheduled_execution_time=datetime.now(UTC),
             repository_def=repository(),
             resources=repository().get_top_level_resources(),
         ) as context:

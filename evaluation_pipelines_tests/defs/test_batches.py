@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, ran
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
 
-POLL, COLLECT, FRESH = "judge_batches_sensor", "collect_judge_batches", "fresh_sessions_sensor"
+POLL, FRESH = "judge_batches_sensor", "fresh_sessions_sensor"
 TEN_MINUTES = timedelta(minutes=10)
 
 

@@ -1,7 +1,7 @@
 """Reputation in Dagster: requested, computed and checked; only it fails without ClickHouse."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -44,15 +44,10 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @contextmanager
-def without_pauses(act: Callable[[], object] = int) -> Iterator[None]:
-    """Retry steps without a delay, after calling ``act``."""
-
-    def no_delay(_policy: dg.RetryPolicy, _attempt: int) -> float:
-        act()
-        return 0.0
-
+def without_pauses() -> Iterator[None]:
+    """Retry steps without a delay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dg.RetryPolicy, "calculate_delay", no_delay)
+        patch.setattr(dg.RetryPolicy, "calculate_delay", lambda _policy, _attempt: 0.0)
         yield
 
 

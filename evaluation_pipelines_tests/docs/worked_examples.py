@@ -18,10 +18,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.schemas import (
-    AGENT_SESSIONS,
     EVENTS_WITH_TEXTS,
-    SESSION_PERFORMANCE,
-    TOOL_REPORTS,
 )
 from evaluation_pipelines.sessions.domain.find_session import session_rows
 from evaluation_pipelines.sessions.domain.performance import score_sessions
@@ -37,9 +34,6 @@ from evaluation_pipelines.telemetry.session_dates import assign_session_dates
 from evaluation_pipelines_tests.docs.documents import blocks
 from evaluation_pipelines_tests.docs.telemetry import GENUINE
 from evaluation_pipelines_tests.world.rows import Row, don, event, events_frame
-
-SCORED = {**AGENT_SESSIONS.schema, **SESSION_PERFORMANCE.schema, **TOOL_REPORTS.schema}
-"""Columns that a worked example can speak of, with their types."""
 
 _DAY = date(2026, 11, 2)
 _STEP = re.compile(r" ([=≈]) ")

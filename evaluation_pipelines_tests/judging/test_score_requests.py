@@ -24,11 +24,7 @@ from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
-CREATED, EXISTING, IN_PROGRESS = (
-    RequestAnswer("create", 202),
-    RequestAnswer("existing", 200),
-    RequestAnswer("existing", 202),
-)
+CREATED, IN_PROGRESS = RequestAnswer("create", 202), RequestAnswer("existing", 202)
 
 
 def test_a_request_creates_a_pending_scoring_which_the_next_run_judges(judged: Judged) -> None:

@@ -4,7 +4,6 @@ A part of what ``python -m evaluation_pipelines_tests.benchmarks --only watch`` 
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -12,7 +11,6 @@ from evaluation_pipelines_tests.simulation.histories import HISTORIES, History
 from evaluation_pipelines_tests.simulation.watching import watch
 
 BY_NAME = {history.name: history for history in HISTORIES}
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_quiet_quarters_raise_hardly_any_alert() -> None:

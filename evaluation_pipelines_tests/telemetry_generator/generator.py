@@ -1,6 +1,5 @@
 """Telemetry of a made-up team, as a collector would have written it, and the truth about it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -49,7 +48,6 @@ def write_telemetry(
     end: date,
     extent: Extent = DEMO,
     rotate_bytes: int | None = ROTATE_BYTES,
-    progress: Callable[[int], None] = lambda _days: None,
 ) -> Truth:
     """Write telemetry of some days into a folder.
 
@@ -63,7 +61,6 @@ def write_telemetry(
         end: The day after the last one: everything happens before its midnight (UTC).
         extent: How much.
         rotate_bytes: Size at which a file is rotated; None for one file.
-        progress: Called with 1 for each day that is done.
 
     Returns:
         What really happened, session by session, and what was written, in numbers.
@@ -90,7 +87,6 @@ def write_telemetry(
                 collector.receive(story.requests)
                 sessions.append(story.truth)
                 _write_worn(story, attribution, delivery)
-            progress(1)
         collector.finish()
     delivery.bytes = logs.written_bytes + attribution.written_bytes
     return Truth(tuple(sessions), delivery)

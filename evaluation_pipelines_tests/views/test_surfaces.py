@@ -61,7 +61,6 @@ WAITING = frozenset({("beta", "waits#baseline-1")})
 DAY = date(2026, 6, 2)
 """The day of the session that waits for its review."""
 
-NAMES = [name for name in SESSIONS.schema if name not in hidden_columns("team")]
 OWNER = "organization_id"
 SHOWN = ("effective_100", "agent_id", "model", "composite", "source_cli", "started_at",
          "total_tools", "tools_failed", "outcome", "organization_id",

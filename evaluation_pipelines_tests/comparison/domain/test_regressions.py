@@ -358,7 +358,7 @@ def test_an_alert_says_how_much_since_when_and_by_whom(
     assert alert_sentences(ROW | columns) == sentences
 
 
-BEFORE, RECENT, NIGHT = 45, 14, 59
+BEFORE, NIGHT = 45, 59
 MODELS = 3
 
 Random = np.random.Generator
