@@ -72,7 +72,7 @@ def percent(share: float | None) -> str:
 
 
 def part_percent(share: float) -> str:
-    """Format a share as a whole percentage: 0% is none and 100% all, as 99% is of 0.996."""
+    """Format a share as a whole percentage, 0% for none and 100% for all only: 0.996 is 99%."""
     return percent(share if share in {0, 1} else min(max(share, 0.01), 0.99))
 
 

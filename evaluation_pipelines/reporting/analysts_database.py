@@ -101,7 +101,7 @@ class Published:
     size_bytes: int
 
 
-def publish(
+def replace_database(
     link: Path,
     sources: Sequence[Source],
     derived: Sequence[Derived],

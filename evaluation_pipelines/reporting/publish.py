@@ -22,7 +22,7 @@ from evaluation_pipelines.reporting.analysts_database import (
     KeyColumn,
     Published,
     Source,
-    publish,
+    replace_database,
 )
 from evaluation_pipelines.reporting.comparison_report import ReportFiles, refresh_comparison
 from evaluation_pipelines.schemas import (
@@ -130,7 +130,7 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
         place = f"{socket.gethostname()}:{file.parent.resolve()}/"
         manifest.note_published(file.name, read_at, kept, place=place, hold=hold)
 
-    published = publish(link, sources, derived, now, group_id, note)
+    published = replace_database(link, sources, derived, now, group_id, note)
     with suppress(LockLostError):  # the new database is there; the next publish sweeps
         hold.check()
         sweep_orphans(stores, [source.table for source in sources], None, now)

@@ -76,11 +76,11 @@ def reputations(rows: pl.DataFrame, waiting: pl.DataFrame) -> pl.DataFrame:
         rows: Rows with ``identity_id``.
         waiting: Rows of the sessions that wait for a blind review, with columns of AGENT_SESSIONS.
     """
-    ids = [str(identity_id(*agent)) for agent in _agents(waiting)]
+    ids = [str(identity_id(*agent)) for agent in _agent_names(waiting)]
     return hide(rows.with_columns(pl.col("identity_id").is_in(ids).alias(WAITS)))
 
 
-def _agents(sessions: pl.DataFrame) -> list[tuple[str, str]]:
+def _agent_names(sessions: pl.DataFrame) -> list[tuple[str, str]]:
     """Return organization and name of the agents of sessions."""
     return sessions.select("organization_id", AGENT_NAME).unique().rows()
 
@@ -117,7 +117,7 @@ def _scores(
     others = exported.clear()
     if windows is None:
         not_exported = SubmittedEvaluations(stores.ledger).agents_waiting()
-        newer = {*not_exported, *_agents(waiting)}
+        newer = {*not_exported, *_agent_names(waiting)}
         windows = agent_windows(stores, newer, now, not_exported)
         others = exported.join(windows, on=AGENT_SCORES.key, how="anti")
     window = counted(windows, waiting.select(SESSION_KEY).rows())

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.reporting import publish as publishing
-from evaluation_pipelines.reporting.analysts_database import AnalyticsError, Published, publish
+from evaluation_pipelines.reporting.analysts_database import (
+    AnalyticsError,
+    Published,
+    replace_database,
+)
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.storage.lock import PUBLISH, held
 from evaluation_pipelines_tests.storage.locks import lose_lock
@@ -42,10 +46,10 @@ def test_a_publish_whose_lock_was_taken_swaps_no_database(
 
         def publish_late(*arguments: Any) -> Published:
             lose_lock(workplace.ledger, PUBLISH)
-            return publish(*arguments)
+            return replace_database(*arguments)
 
         with monkeypatch.context() as patched:
-            patched.setattr(publishing, "publish", publish_late)
+            patched.setattr(publishing, "replace_database", publish_late)
             with pytest.raises(AnalyticsError, match="lock publish is lost"):
                 publish_analytics(workplace.stores, NOW)
         assert not list(workplace.settings.analytics_path.parent.glob("analytics*/*"))
@@ -59,10 +63,10 @@ def test_a_lock_that_is_lost_after_the_swap_does_not_deny_it(
         build_from(workplace, session("a"))
 
         def lose_late(*arguments: Any) -> Published:
-            published = publish(*arguments)
+            published = replace_database(*arguments)
             lose_lock(workplace.ledger, PUBLISH)
             return published
 
-        monkeypatch.setattr(publishing, "publish", lose_late)
+        monkeypatch.setattr(publishing, "replace_database", lose_late)
         published = publish_analytics(workplace.stores, NOW)
         assert published.link.resolve() == published.file
