@@ -294,7 +294,10 @@ class Manifest:
 
     def _parts(self, query: sa.Select[Any], bound: Mapping[str, Any]) -> list[Part]:
         with reading(self._engine) as connection:
-            return [Part(**row) for row in connection.execute(query, bound).mappings()]
+            found = connection.execute(query, bound)
+            names = tuple(found.keys())
+            # Of thousands of rows, as mappings they take half as long again.
+            return [Part(**dict(zip(names, row, strict=True))) for row in found]
 
 
 def _delete(connection: sa.Connection, part_ids: Collection[int]) -> int:
