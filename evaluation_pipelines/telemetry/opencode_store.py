@@ -71,7 +71,7 @@ def stored_sessions(path: Path) -> list[StoredSession]:
 
 
 def check_versions(path: Path) -> None:
-    """Check that a store has no sessions of a version that is not read.
+    """Check that a store has only sessions of versions that are read.
 
     Version 2 copies the sessions of a database to tables of its own, and goes on there.
 

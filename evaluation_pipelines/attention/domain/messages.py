@@ -28,7 +28,7 @@ _SOURCES = {"scorecard": "profile", "override": "human", "status": "failed"}
 """Sources of a score as people read them; the others are words already."""
 
 LONGEST_LINE = 500
-"""Characters of a line of an alert that is also an item."""
+"""Characters of a line of an alert."""
 
 _LONGEST = 300
 _LONGEST_KEY = 80
