@@ -134,10 +134,11 @@ def test_a_click_on_a_heading_sorts_by_it_and_another_one_the_other_way_round(
 ) -> None:
     html = html_page(compared(three_models())).replace(content_security_policy(), "")
     click = """<script>
-    const table = document.querySelector("table"), said = [];
+    const region = document.querySelector("[aria-label='code: models']"), said = [];
+    const table = region.querySelector("table");
     const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent[0]);
     const heads = [...table.querySelectorAll("th button")];
-    const cost = heads.find((each) => each.textContent == "Cost of a session");
+    const cost = heads.find((head) => head.textContent == "Cost per session");
     for (let times = 0; times < 2; times++) {
       cost.click();
       said.push(names().join("") + cost.parentElement.getAttribute("aria-sort"));
