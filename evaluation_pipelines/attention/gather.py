@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -32,6 +32,7 @@ from evaluation_pipelines.attention.domain.item import (
     RECENT_DAYS,
     Item,
     Page,
+    half_lines,
     outgoing,
     quarantine,
     reviews,
@@ -227,6 +228,7 @@ def gather(
         alerts=[row for row in alerts if row.ended_at is None],
         risks=readable.of(lambda: _risks(stores, view, alerts), {}),
         others=[
+            *facts.others,
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
             *transcripts(TranscriptReads(stores.ledger).lines()),
             waiting_dates(
@@ -255,13 +257,12 @@ def _gather_sent(
     readable: "_Readable",
     queue: Sequence[QueuedDate],
 ) -> Facts:
-    unread, oldest_unread, why_not_listed = _unread(stores)
+    unread, half, oldest_unread, why_not_listed = _unread(stores)
     dagster = stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
-    is_behind = any(has_complete_line(stores, file) for file in unread)
-    is_behind = is_behind or bool(RebuildQueue(stores.ledger).pending(now))
+    is_behind = bool(unread or RebuildQueue(stores.ledger).pending(now))
     facts = Facts(
         now=now,
         unread_bytes=sum(file.file.size_bytes - file.position for file in unread),
@@ -282,6 +283,7 @@ def _gather_sent(
         regressions=regressions,
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
         dagster_url=None if dagster is None else str(dagster).rstrip("/"),
+        others=[*half_lines((_half(stores, file) for file in half), now)],
     )
     met = filter(None, (queued_date.damage for queued_date in queue))
     facts = replace(facts, damage=list(dict.fromkeys([*met, *readable.errors])))
@@ -366,13 +368,27 @@ def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]
     return found
 
 
-def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | None]:
-    """Return the files with unread bytes, since when they wait, or why they cannot be listed."""
+def _unread(
+    stores: Stores,
+) -> tuple[list[UnreadFile], list[UnreadFile], datetime | None, str | None]:
+    """Return the files with complete unread lines and those with half a line.
+
+    Also since when the complete ones wait, or why the files cannot be listed.
+    """
     try:
-        unread, _ = find_unread_files(stores, in_order=False)
-        return unread, unread_since(stores, unread), None
+        listed, _ = find_unread_files(stores, in_order=False)
+        unread = [file for file in listed if has_complete_line(stores, file)]
+        half = [file for file in listed if file not in unread]
+        return unread, half, unread_since(stores, unread), None
     except LandingError as error:
-        return [], None, str(error)
+        return [], [], None, str(error)
+
+
+def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:
+    """Return path, unread bytes and last change of a file without a complete unread line."""
+    file = unread.file
+    changed_at = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
+    return stores.landing.shown(file.path), file.size_bytes - unread.position, changed_at
 
 
 def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:

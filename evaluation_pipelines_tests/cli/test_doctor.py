@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from datetime import UTC, datetime
 
 from evaluation_pipelines_tests.program import Program
@@ -44,6 +45,18 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(program: Program) -> None
     program.set("EVAL_SERVICE_URL", "http://127.0.0.1:9")
     refused = "service at http://127.0.0.1:9 is not responding: Connection refused"
     assert seen(program)[refused] == "failed"
+
+
+def test_half_a_line_is_no_telemetry_to_ingest(program: Program) -> None:
+    """Its writer may be at work; later it is named, since no ingest could read it."""
+    path = program.land("half.jsonl", session("a") + b"half a line")
+    program("ingest")
+    program("build")
+    assert "All telemetry is read" in program("doctor", "--offline").out
+    os.utime(path, (time.time() - 120,) * 2)
+    ran = program("doctor", "--offline")
+    assert "warning: The last line of half.jsonl has no end: 11 bytes not read" in ran.out
+    assert "All telemetry is read" in ran.out
 
 
 def test_what_answers_is_seen(program: Program) -> None:

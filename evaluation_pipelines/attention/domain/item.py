@@ -9,11 +9,12 @@ from enum import StrEnum
 import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS
-from evaluation_pipelines.formatting import age, percent, pluralize, usd
+from evaluation_pipelines.formatting import age, percent, pluralize, size, usd
 from evaluation_pipelines.telemetry.domain.dialects.transcript import LineKind
 
 _GIB = 2**30
 _BUILT_WITHIN = timedelta(minutes=30)
+_ENDED_WITHIN = timedelta(minutes=1)
 _HANGS_AFTER = timedelta(minutes=5)
 _FAILS_AFTER = timedelta(minutes=15)
 _FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
@@ -139,6 +140,19 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
             page_of("operations", "quarantine", since=f"{since}"),
             parts=(*parts, *([] if newest is None else [Part("newest", newest)])),
         )
+
+
+def half_lines(files: Iterable[tuple[str, int, datetime]], now: datetime) -> Iterator[Item]:
+    """Yield the files whose last line has no end: path, bytes of it, last change of the file."""
+    for path, size_bytes, changed_at in files:
+        if now - changed_at > _ENDED_WITHIN:
+            yield Item(
+                *("half_line", "telemetry", State.WARNING),
+                f"The last line of {path} has no end: {size(size_bytes)} not read",
+                "Let its writer end the line with a newline, or cut it off. A day after the last "
+                "change it goes to quarantine.",
+                since=changed_at,
+            )
 
 
 def waiting_dates(number: int, since: datetime | None, now: datetime) -> Item:

@@ -16,6 +16,7 @@ from evaluation_pipelines.attention.domain.item import (
     State,
     answer,
     disk,
+    half_lines,
     judge_budget,
     no_judge,
     page_of,
@@ -142,6 +143,14 @@ def test_an_installation_that_is_well() -> None:
             {"unread_bytes": 1500, "oldest_unread": NOW - timedelta(seconds=61)},
             *("failed", "1.5 kB of telemetry not read yet (since 2026-06-01 11:58)"),
             "evaluation-pipelines ingest",
+        ),
+        (
+            others(*half_lines([("a.jsonl", 900, NOW - timedelta(seconds=61))], NOW)),
+            *(
+                "warning",
+                "The last line of a.jsonl has no end: 900 bytes not read (since 2026-06-01 11:58)",
+            ),
+            "end the line with a newline, or cut it off",
         ),
         (
             {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
@@ -271,6 +280,10 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
 @pytest.mark.parametrize(
     ("facts", "seen"),
     [
+        (
+            others(*half_lines([("a.jsonl", 9, NOW - timedelta(minutes=1))], NOW)),
+            "All telemetry is read",
+        ),
         ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes of telemetry not read yet"),
         ({"due": 1, **others(waiting_dates(1, NOW, NOW))}, "1 date to build"),
         (others(no_judge("no judge is configured", is_named=False)), "no judge is configured"),
