@@ -51,6 +51,7 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
     MODEL_REGRESSIONS,
@@ -61,6 +62,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stored_faults import find_damage
@@ -262,7 +264,8 @@ def _gather_sent(
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
-    is_behind = bool(unread or RebuildQueue(stores.ledger).pending(now))
+    pending = RebuildQueue(stores.ledger).pending(now)
+    is_behind = bool(unread) or any(_is_unbuilt(stores, row.session_date) for row in pending)
     facts = Facts(
         now=now,
         unread_bytes=sum(file.file.size_bytes - file.position for file in unread),
@@ -382,6 +385,15 @@ def _unread(
         return unread, half, unread_since(stores, unread), None
     except LandingError as error:
         return [], [], None, str(error)
+
+
+def _is_unbuilt(stores: Stores, day: date) -> bool:
+    """Return True if a day has newer telemetry than sessions; overrides only change scores."""
+    landed, built = (
+        max((part.part_id for part in Manifest(stores.ledger).current(table.name, day)), default=0)
+        for table in (AGENT_EVENTS_LANDED, AGENT_SESSIONS)
+    )
+    return landed > built
 
 
 def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:

@@ -163,6 +163,8 @@ def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     workplace.build()
     workplace.land("logs.jsonl", b"half a li", "ab")
+    # An override of a score queues its date, too, without any telemetry.
+    RebuildQueue(workplace.ledger).touch({JUNE.date()}, NOW)
     assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
 
 
