@@ -178,8 +178,8 @@ def _landing_dir(settings: Settings) -> Path:
     others = other_telemetry(Landing(landing_dir))
     if others:
         print_error(
-            f"error: {landing_dir} already has telemetry ({one_line(others[0])}), and the "
-            "demo would mix generated sessions with it. Use another folder for the demo: "
+            f"error: {landing_dir} has other telemetry ({one_line(others[0])}), and the demo would "
+            "mix generated sessions and scores with it. Use another folder for the demo: "
             "EVAL_DATA_DIR=data-demo make demo"
         )
         raise typer.Exit(1)

@@ -79,11 +79,10 @@ def recorded_files() -> list[Path]:
 
 
 def other_telemetry(landing: Landing) -> list[str]:
-    """Return telemetry files of a landing folder into which the demo has put nothing yet."""
-    if (landing.root / _TEAM_FOLDER).exists():
-        return []
+    """Return the telemetry files of a landing folder that the demo has not put there."""
     files, _ = landing.list_files()
-    return [file.path for file in files if not file.path.startswith(f"{SAMPLES_FOLDER}/")]
+    own = (f"{SAMPLES_FOLDER}/", f"{_TEAM_FOLDER}/", "outcomes/demo.jsonl")
+    return [file.path for file in files if not file.path.startswith(own)]
 
 
 def _unpack(source: Path, landing_dir: Path, moved_by: timedelta) -> None:

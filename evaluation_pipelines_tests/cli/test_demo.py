@@ -176,13 +176,17 @@ def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
         assert f'<a href="/models?label=upgrade">{title}</a>' in overview
 
 
-def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_demo_refuses_a_folder_with_other_telemetry(program: Program, *, is_first: bool) -> None:
     program.land("mine.jsonl", session("a"))
+    if not is_first:
+        program.land("demo/agents.jsonl", session("b"))
     before = sorted(program.folder.rglob("*"))
     ran = program("demo")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: data/landing already has telemetry (mine.jsonl), and the demo would mix generated "
-        "sessions with it. Use another folder for the demo: EVAL_DATA_DIR=data-demo make demo\n"
+        "error: data/landing has other telemetry (mine.jsonl), and the demo would mix generated "
+        "sessions and scores with it. Use another folder for the demo: "
+        "EVAL_DATA_DIR=data-demo make demo\n"
     )
     assert sorted(program.folder.rglob("*")) == before
