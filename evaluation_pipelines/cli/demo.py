@@ -59,6 +59,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.masques import masque_table
+from evaluation_pipelines.sessions.domain.performance import is_counted
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.settings.data import START_DATE_FILE
@@ -222,7 +223,7 @@ def _print_teams(stores: Stores) -> None:
         return
     lake = stores.lake
     sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS))
-    teams = sessions_by_team(sessions.filter(pl.col("person_id").is_not_null()))
+    teams = sessions_by_team(sessions.filter(is_counted()))
     rows = [
         (row["team"], row["people"], row["ids"], row["sessions"], ", ".join(row["repositories"]))
         for row in teams.iter_rows(named=True)

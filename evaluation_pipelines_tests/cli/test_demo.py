@@ -38,6 +38,11 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     # Five people, one of them by two e-mails, one by two hashes and a user id, and whoever was at
     # the machine of the genuine samples: 2 + 3 + 1 + 1 + 1 + 1 ids of 6 people.
     assert re.search(r"^platform +6 +9 +\d+ +engine, toolbox *$", first.out, re.MULTILINE)
+    teams = first.out.partition("\nTeams: ")[2].partition("─\n")[2].partition("\nwho is who")[0]
+    found = {name: number for name, _, _, number, *_ in map(str.split, teams.splitlines())}
+    always = ("--date", "2000-01-01..2099-01-01", "--format", "json")
+    by_team = program("sessions", "--by", "team", *always).items()
+    assert found == {row["name"] or "-": f"{row['sessions']}" for row in by_team}
     assert (program.folder / "data/analytics.duckdb").is_symlink()
     dates = [item["session_date"] for item in program("sessions", "--format", "json").items()]
     assert load_settings().start_date.isoformat() == min(dates)

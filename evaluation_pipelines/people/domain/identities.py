@@ -198,8 +198,8 @@ def sessions_by_team(sessions: pl.DataFrame) -> pl.DataFrame:
     return (
         sessions.group_by("team")
         .agg(
-            people=pl.col("person_id").n_unique(),
-            ids=_ID.n_unique(),
+            people=pl.col("person_id").drop_nulls().n_unique(),
+            ids=_ID.drop_nulls().n_unique(),
             sessions=pl.len(),
             repositories=pl.col("repository").drop_nulls().unique().sort(),
         )
