@@ -6,6 +6,7 @@ from datetime import datetime
 
 import polars as pl
 
+from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.telemetry.domain.dialects.registry import LIBRARIES, PROGRAMS
 from evaluation_pipelines.telemetry.domain.spans import IS_TRANSCRIPT
 from evaluation_pipelines.telemetry.domain.subagents import TRACE
@@ -15,7 +16,7 @@ DAYS = 7
 
 EVENT_COLUMNS = (
     *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
-    *("cost_source", "input_tokens", "agent_id", "span_scope", "source_event_name"),
+    *("cost_source", "input_tokens", "agent_id", "span_scope", "source_event_name", "session_id"),
 )
 SESSION_COLUMNS = (
     *("source_cli", "person_id", "user_id", "user_email", "repository", "team"),
@@ -93,7 +94,6 @@ class _Rule:
     switches: dict[str, str]
     otherwise: str | None
     event: str | None = None
-    lack: str = "not sent"
 
 
 _OF_EVENTS = (
@@ -128,15 +128,6 @@ _OF_EVENTS = (
         {},
         "a newer version of the program",
         "api_request",
-    ),
-    _Rule(
-        "cost",
-        "cost efficiency, points per dollar",
-        pl.col("cost_source").is_in(["reported", "priced"]),
-        {},
-        "the price of the model: the installed price table lacks it, upgrade genai-prices",
-        "api_request",
-        "unknown, since it is not sent and the model has no known price",
     ),
 )
 _OF_SESSIONS = (
@@ -185,11 +176,28 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame) -> list[Arrival]:
         gaps = (
             *_gaps(_OF_EVENTS, program, counts, _RARE),
             *_gaps(rules, program, sessions_of, _RARE_OF_SESSIONS),
+            *_without_price(events.filter(source_cli=program)),
             *_without_session(sessions.filter(source_cli=program), scopes),
         )
         (newest,) = counts.select(pl.max(_NEWEST)).to_series()
         found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / DAYS, gaps))
     return found
+
+
+def _without_price(events: pl.DataFrame) -> list[Gap]:
+    """Return a gap for each model of which requests have tokens, and neither cost nor price."""
+    is_known = pl.col("cost_source").is_in(["reported", "priced"]).fill_null(value=False)
+    requests = events.filter(~is_known, event_name="api_request").drop_nulls("input_tokens")
+    models = requests.drop_nulls("model").group_by("model").agg(pl.col("session_id").n_unique())
+    return [
+        Gap(
+            f"price of {model}",
+            "cost efficiency, points per dollar",
+            "its price in data/prices.yaml (EVAL_PRICES_PATH), for telemetry read after that",
+            f"unknown, so that {pluralize(number, 'session lacks', 'sessions lack')} costs",
+        )
+        for model, number in models.sort("model").iter_rows()
+    ]
 
 
 def _without_session(sessions: pl.DataFrame, scopes: pl.DataFrame) -> list[Gap]:
@@ -233,7 +241,7 @@ def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: floa
         if there <= rare * number:
             of_which = "sessions" if rule.event is None else f"events {rule.event}"
             some = f"missing in {number - there} of {number} {of_which}"
-            gaps.append(Gap(rule.what, rule.figures, switch, some if there else rule.lack))
+            gaps.append(Gap(rule.what, rule.figures, switch, *([some] if there else [])))
     return gaps
 
 

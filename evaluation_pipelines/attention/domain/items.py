@@ -248,7 +248,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         parts = [Part(arrival.program, _lacks(arrival.gaps)) for arrival in lacking]
         programs = listed([arrival.program for arrival in lacking])
         seen = f"Telemetry from {programs} lacks data that scores use"
-        remedy = "Turn on the settings named with each agent."
+        remedy = "Set what each agent needs."
         yield Item("gaps", "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
     for day, rows in examined.late_rows.items():
         late = pluralize(rows, "row")
@@ -266,7 +266,7 @@ def _lacks(gaps: Sequence[Gap]) -> str:
     switches: dict[str, list[str]] = {}
     for gap in gaps:
         switches.setdefault(gap.switch, []).append(f"{gap}")
-    return ". ".join(f"{', '.join(of)}. To send: {switch}" for switch, of in switches.items())
+    return ". ".join(f"{', '.join(of)}. Needed: {switch}" for switch, of in switches.items())
 
 
 def _off_list_price(costs: CostCheck) -> str:

@@ -53,17 +53,27 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     unknown = {"user_id": None, "repository": None, "team": None}
     (found,) = arrivals(events(*({**arrival, **bare} for arrival in ALL)), sessions(unknown))
     assert [gap.what for gap in found.gaps] == [
-        *("texts of prompts", "parameters of tool calls", "model", "tokens", "cost"),
+        *("texts of prompts", "parameters of tool calls", "model", "tokens"),
         *("person", "repository", "team"),
     ]
     switches = [gap.switch for gap in found.gaps]
     assert switches[:2] == ["OTEL_LOG_USER_PROMPTS=1", "OTEL_LOG_TOOL_DETAILS=1"]
-    assert "enduser.id" in switches[5]
-    assert [gap.lack for gap in found.gaps[3:6]] == [
-        "not sent",
-        "unknown, since it is not sent and the model has no known price",
-        "not sent",
-    ]
+    assert "enduser.id" in switches[4]
+    assert {gap.lack for gap in found.gaps} == {"not sent"}
+
+
+def test_models_without_a_price_are_named_with_their_sessions_and_the_file() -> None:
+    """Also next to models with a price; without tokens a price would not help."""
+    unknown = {"event_name": "api_request", "cost_source": "unknown", "model": "own"}
+    rows = [{**unknown, "session_id": session} for session in "aab"]
+    no_tokens = {**unknown, "model": "other", "input_tokens": None}
+    (found,) = arrivals(events(*ALL * 3, *rows, no_tokens), sessions({}))
+    (gap,) = found.gaps
+    assert f"{gap}" == (
+        "price of own unknown, so that 2 sessions lack costs (affects cost efficiency, points per "
+        "dollar)"
+    )
+    assert gap.switch.startswith("its price in data/prices.yaml ")
 
 
 def test_texts_of_transcripts_have_another_switch() -> None:

@@ -257,7 +257,7 @@ def test_an_installation_that_is_well() -> None:
         (
             examined(arrival(1, Gap("cost", "points per dollar", "a price"))),
             *("warning", "Telemetry from codex lacks data that scores use"),
-            "codex: cost not sent (affects points per dollar). To send: a price",
+            "codex: cost not sent (affects points per dollar). Needed: a price",
         ),
         (
             examined(
@@ -265,8 +265,8 @@ def test_an_installation_that_is_well() -> None:
             ),
             *("warning", "Telemetry from codex lacks data that scores use"),
             (
-                "codex: cost not sent (affects x). To send: a price. "
-                "p not sent (affects y), q not sent (affects z). To send: P=1"
+                "codex: cost not sent (affects x). Needed: a price. "
+                "p not sent (affects y), q not sent (affects z). Needed: P=1"
             ),
         ),
     ],
