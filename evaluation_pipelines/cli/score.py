@@ -184,6 +184,6 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
     if left := sum(line.lines for _, line in others):
         more = pluralize(left, "more line or record", "more lines or records")
         print_error(f"warning: {more} not read")
-    if not scored.sessions:
-        for note in scored.counts.notes(settings.start_date):
-            print_error(f"warning: {note}")
+    of_what = scored.counts.changes if scored.sessions else scored.counts.notes
+    for note in of_what(settings.start_date):
+        print_error(f"warning: {note}")

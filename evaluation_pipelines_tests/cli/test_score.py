@@ -84,6 +84,14 @@ def test_telemetry_without_a_session_prints_its_contents(program: Program) -> No
     ]
 
 
+def test_impossible_times_that_were_replaced_are_named(program: Program) -> None:
+    record = claude("user_prompt", 0, session__id="s")
+    untimed = line({**record, "timeUnixNano": "noon", "observedTimeUnixNano": "noon"})
+    (program.folder / "logs.jsonl").write_bytes(session("s") + untimed)
+    ran = program("score", "logs.jsonl")
+    assert "warning: times missing or impossible, replaced by the time of ingest: 1\n" in ran.err
+
+
 def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
     folder = program.folder / "logs"
     folder.mkdir()

@@ -413,7 +413,6 @@ class IngestCounts:
 
     def notes(self, first_date: date) -> Iterator[str]:
         """Yield the numbers of records that are not events and of values that were changed."""
-        of_record = self.time_anomalies - self.times_observed - self.times_of_ingest
         for what, number in (
             ("attribution lines", self.attribution_lines),
             ("metrics, not used", self.skipped),
@@ -421,6 +420,15 @@ class IngestCounts:
             ("repeated records", self.repeated_records),
             ("records without a session", self.unattributed),
             ("events of what was forgotten, left out", self.forgotten),
+        ):
+            if number:
+                yield f"{what}: {number}"
+        yield from self.changes(first_date)
+
+    def changes(self, first_date: date) -> Iterator[str]:
+        """Yield the numbers of changed values."""
+        of_record = self.time_anomalies - self.times_observed - self.times_of_ingest
+        for what, number in (
             ("unreadable event.timestamp, replaced by the time of the record", of_record),
             ("times unreadable or impossible, replaced by the observed time", self.times_observed),
             ("times missing or impossible, replaced by the time of ingest", self.times_of_ingest),
