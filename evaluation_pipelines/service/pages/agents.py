@@ -513,7 +513,8 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
 def _evaluations(found: _Agent, number: int = WINDOW_SIZE) -> pl.DataFrame:
     """Return the newest evaluations of AGENT_WINDOWS, each with the session that it is about."""
     newest = found.window.sort("evaluated_at", descending=True).head(number)
-    sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
+    oldest = pl.lit(newest["evaluated_at"].min(), newest.schema["evaluated_at"])  # null: of none
+    sessions = found.sessions.filter(pl.col("ended_at") >= oldest)
     ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
     about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
     joined = newest.join(about, on="evaluation_id", how="left", maintain_order="left")

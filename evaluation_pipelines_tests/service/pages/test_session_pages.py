@@ -166,6 +166,11 @@ def test_a_session_without_a_score_is_linked_from_the_first_page_with_its_reason
     assert '<a href="#new-score">Score it</a>' in client.get("/sessions/quiet/score").text
 
 
+def test_an_agent_without_an_evaluation_has_a_page(service: Service) -> None:
+    fill(service.workplace, line(claude("user_prompt", 182 * DAY_S, session__id="quiet")))
+    assert service.client().get("/agents/claude-code?organization=default").status_code == 200
+
+
 def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service: Service) -> None:
     records = (
         claude("user_prompt", 0, session__id="s1", prompt_length=82),
