@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 
+from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.alert_store import (
     RISK_DAYS,
     AlertStore,
@@ -239,7 +240,7 @@ def gather(
             *silent_locks(_at_work(stores), now),
             *_outgoing(stores, now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
-            *reviews(readable.of(view.to_review, 0)),
+            *reviews(readable.of(view.to_review, 0), has_keys=KeyRing(stores.ledger).has_keys()),
             *settings_items(stores.settings, spent_today(stores.ledger, now)),
         ],
     )

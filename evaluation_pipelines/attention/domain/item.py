@@ -234,13 +234,14 @@ def unscored(books: pl.DataFrame) -> Iterator[Item]:
         )
 
 
-def reviews(number: int) -> Iterator[Item]:
-    """Yield the sessions that await a blind review."""
+def reviews(number: int, *, has_keys: bool) -> Iterator[Item]:
+    """Yield the sessions that await a blind review, which only requires a key if there are any."""
     if number:
         yield Item(
             *("reviews", "reviews", State.TASK),
             f"{pluralize(number, 'session')} to review blind",
-            "Reviews show how far automatic scores can be trusted. They require a reviewer key.",
+            "Reviews show how far automatic scores can be trusted."
+            + " They require a reviewer key." * has_keys,
             page=page_of("reviews"),
             is_for_all=True,
         )

@@ -209,7 +209,10 @@ def test_an_installation_that_is_well() -> None:
             books((TODAY, "deferred", 1), (date(2026, 5, 30), "deferred", 4)),
             *("task", "1 session of 2026-06-01 is postponed", "4 more in the 7 days before"),
         ),
-        (others(*reviews(3)), "task", "3 sessions to review blind", "reviewer key"),
+        (
+            others(*reviews(3, has_keys=True)),
+            *("task", "3 sessions to review blind", "trusted. They require a reviewer key."),
+        ),
         (
             others(judge_budget(1.0, None)),
             *("warning", "$1.00 spent or reserved by the judge today, without a limit"),
@@ -324,12 +327,17 @@ def test_what_is_fine(facts: dict[str, Any], seen: str) -> None:
 
 
 def test_failed_items_come_first_and_tasks_are_nothing_wrong() -> None:
-    few = (*reviews(1), *quarantine(1, 0, None, TODAY), disk(0))
+    few = (*reviews(1, has_keys=False), *quarantine(1, 0, None, TODAY), disk(0))
     items = attention(well(**others(*few)))
     assert [item.state for item in needing(items)] == ["failed", "warning", "task"]
     assert worst(items) is State.FAILED
     assert worst(attention(well(**others(*few[:2])))) is State.WARNING
     assert worst(attention(well(**others(*few[:1])))) is State.OK
+
+
+def test_without_keys_nobody_needs_one_to_review() -> None:
+    (item,) = reviews(3, has_keys=False)
+    assert item.lines == ("Reviews show how far automatic scores can be trusted.",)
 
 
 def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
