@@ -93,7 +93,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 def _scales(judge_models: Collection[str | None]) -> str:
     """Return what the numbers of the table mean, and which models judged."""
-    by = ", ".join(sorted(one_line(f"{model}") for model in judge_models)) or "no model yet"
+    by = ", ".join(sorted(one_line(f"{model}") for model in judge_models)) or "no model listed"
     return (
         f"\nscore and judge: 0-100 (red below 50, green from 75). judge: by {by}. composite: 0-10."
     )
