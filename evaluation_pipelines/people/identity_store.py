@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import sqlalchemy as sa
 
+from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.people.domain.identities import (
     NO_IDENTITIES,
     SENT,
@@ -122,7 +123,7 @@ _ASSIGNED = ("person_id", "team")
 
 @dataclass(frozen=True, slots=True)
 class SyncedIdentities:
-    """The identities that count, the dates that they made due, and why the file was not used."""
+    """The identities that count, the dates that they made due, and what is wrong with the file."""
 
     identities: Identities
     dates: tuple[date, ...] = ()
@@ -132,20 +133,23 @@ class SyncedIdentities:
 def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
     """Register the identities of the file if they changed, and queue the dates they change.
 
-    A removed file has no people. A file that cannot be used changes nothing: the identities of
-    before still count. Dates that an older version built are queued as well: their sessions have
-    no person.
+    A removed file has no people, which is a fault if there were any. A file that cannot be used
+    changes nothing: the previous identities still count. Dates that an older version built are
+    queued as well: their sessions have no person.
 
     Raises:
         LedgerError: The ledger cannot be used.
     """
     store = IdentityStore(stores.ledger)
     known = store.registered()
-    path = stores.settings.identities_path
+    path, missing = stores.settings.identities_path, None
     try:
         identities = _stored_form(stores, read_identities(path))
     except FileNotFoundError:
         identities = NO_IDENTITIES
+        if known is not None and known.people:
+            people = pluralize(len(known.people), "person", "people")
+            missing = f"{path} is missing: {people} no longer registered. Put it back if not meant"
     except IdentitiesError as error:
         return SyncedIdentities(known or NO_IDENTITIES, fault=str(error))
     except OSError as error:
@@ -155,11 +159,11 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
         return SyncedIdentities(known)
     changed = _changed_dates(stores, identities)
     store.register(identities, changed, now)
-    return SyncedIdentities(identities, tuple(sorted(changed)))
+    return SyncedIdentities(identities, tuple(sorted(changed)), missing)
 
 
 def _stored_form(stores: Stores, identities: Identities) -> Identities:
-    """Return the identities as they are stored: with pseudonyms, if the settings say so."""
+    """Return the identities as they are stored: with pseudonyms if these are set."""
     pseudonyms = pseudonyms_of(stores.settings)
     return identities if pseudonyms is None else pseudonymous(identities, pseudonyms)
 

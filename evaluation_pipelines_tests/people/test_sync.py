@@ -113,6 +113,21 @@ def test_a_file_that_cannot_be_used_changes_nothing(built: Workplace, content: b
     assert due(built) == []
 
 
+def test_a_file_that_is_gone_leaves_nobody_and_says_so(built: Workplace) -> None:
+    path = built.settings.identities_path
+    path.unlink(missing_ok=True)
+    assert sync_identities(built.stores, NOW).fault is None  # there was none before
+    write(built, ADA)
+    assert sync_identities(built.stores, NOW).fault is None
+    path.unlink()
+    synced = sync_identities(built.stores, NOW)
+    assert synced.fault == (
+        f"{path} is missing: 1 person no longer registered. Put it back if not meant"
+    )
+    assert synced.identities.people == ()
+    assert sync_identities(built.stores, NOW).fault is None
+
+
 def test_a_build_that_began_with_the_people_of_before_is_made_again(built: Workplace) -> None:
     queue = RebuildQueue(built.ledger)
     queue.touch([JUNE_3], NOW)
