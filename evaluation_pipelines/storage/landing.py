@@ -30,9 +30,6 @@ _MAX_NAMES = 5
 _SETTLED_NS = 2_000_000_000
 _NAMES = ("jsonl", "json", "pb")
 _ENDINGS = tuple(f".{name}{packed}" for name in _NAMES for packed in ("", ".gz", ".zst"))
-LOOKS_LIKE_TELEMETRY = re.compile(
-    r"\.(?:jsonl?\b|ndjson|log)[^/]*\Z|\.(?:bz2|zip|xz)\Z", re.IGNORECASE
-)
 NOT_READ = "only names that end in .jsonl, .json or .pb are, also with .gz or .zst: rename it"
 NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
 _NO_FOLDER = "there is no such folder yet: it is made when the first telemetry arrives"
@@ -141,7 +138,7 @@ class Landing:
         ):
             if is_read(relative) or (known and _identity(entry) in known):
                 self._add(entry, relative, files, passed_over)
-            elif LOOKS_LIKE_TELEMETRY.search(relative) and _identity(entry) not in files:
+            elif _identity(entry) not in files:
                 passed_over.append(SkippedFile(_readable(relative), NOT_READ))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 

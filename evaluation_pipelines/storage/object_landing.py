@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines import times
 from evaluation_pipelines.storage.landing import (
-    LOOKS_LIKE_TELEMETRY,
     NOT_READ,
     OTHER_FOLDERS,
     FileReplacedError,
@@ -98,7 +97,7 @@ class ObjectLanding:
         skipped = [
             SkippedFile(self.where(meta["path"]), NOT_READ)
             for meta in found
-            if not is_read(meta["path"]) and LOOKS_LIKE_TELEMETRY.search(meta["path"])
+            if not is_read(meta["path"]) and meta["size"]  # no mark of a folder
         ]
         return files, skipped if objects else [SkippedFile(self.where(), _NOTHING)]
 

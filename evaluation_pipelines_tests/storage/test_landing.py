@@ -52,10 +52,9 @@ def test_telemetry_files_of_all_folders_are_listed_by_path(tmp_path: Path) -> No
     assert passed_over == []
 
 
-def test_what_is_no_telemetry_is_left_out_quietly(tmp_path: Path) -> None:
+def test_other_folders_and_hidden_files_are_left_out_quietly(tmp_path: Path) -> None:
     landing = landing_of(tmp_path, signals__s=b"", evaluations__e=b"", a__signals__kept=b"")
-    for name in ("notes.txt", ".hidden.jsonl", "jsonl"):
-        (tmp_path / name).write_bytes(b"")
+    (tmp_path / ".hidden.jsonl").write_bytes(b"")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "x.jsonl").write_bytes(b"")
     files, passed_over = landing.list_files()
@@ -89,18 +88,20 @@ NAMES = [
     "d.log",
     "d.log.2",
     "e.zip",
+    "f.txt",
+    "jsonl",
 ]
 
 
 def test_other_names_of_telemetry_are_not_read_and_said(tmp_path: Path) -> None:
     landing = landing_of(tmp_path, good=b"")
-    for name in [*NAMES, "x.jsonl.bz2", "x.jsonl.1.gz", "notes.txt", "catalog"]:
+    for name in [*NAMES, "x.jsonl.bz2", "x.jsonl.1.gz"]:
         (tmp_path / name).write_bytes(b"{}\n")
     files, passed_over = landing.list_files()
     assert paths(files) == ["good.jsonl"]
     assert [file.path for file in passed_over] == [*NAMES, "x.jsonl.1.gz", "x.jsonl.bz2"]
     ((names, reason),) = summarize_skipped(passed_over)
-    assert names == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 5 more"
+    assert names == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 7 more"
     assert "rename it" in reason
 
 

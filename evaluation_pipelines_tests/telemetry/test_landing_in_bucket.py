@@ -78,7 +78,9 @@ def test_a_bucket_has_the_same_rows_as_a_folder(
             bucket.put(key, content)
         read = [workplace.ingest() for workplace in (local, remote)]
         assert read[0].counts == read[1].counts
-        assert (read[1].files, read[1].counts.quarantined, read[1].skipped) == (5, 1, [])
+        assert (read[1].files, read[1].counts.quarantined) == (5, 1)
+        assert [file.path for file in read[0].skipped] == ["notes.txt"]
+        assert [file.path for file in read[1].skipped] == [f"{bucket.url}/notes.txt"]
         assert [type(result) for result in local.build()] == [
             type(result) for result in remote.build()
         ]
