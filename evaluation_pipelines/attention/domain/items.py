@@ -363,7 +363,7 @@ def _worst_sessions(rows: pl.DataFrame | None, keys: Sequence[str]) -> list[Part
 
 
 def _lowest(rows: pl.DataFrame) -> list[Part]:
-    worst_first = rows.sort("effective_100", nulls_last=True, maintain_order=True)
+    worst_first = rows.sort("effective_100", "session_key", nulls_last=True, maintain_order=True)
     return [_session(row) for row in worst_first.head(_MOST_SESSIONS).iter_rows(named=True)]
 
 

@@ -389,6 +389,19 @@ def test_the_sessions_of_an_alert_are_those_that_are_left_to_look_at() -> None:
     assert risks_of(frame, keys[:1], pl.col("effective_100") < 50).why_fewer() is None
 
 
+def test_sessions_with_equal_scores_have_one_order_everywhere() -> None:
+    """Terminal and pages read the rows in other orders."""
+    raised = RaisedAlert(1, Alert(QUALITY_RISKS, "1", "", ""), NOW, None, None)
+    same = {"organization_id": "acme", "started_at": NOW, "status": "completed", "model": None}
+    scored = {"agent_id": None, "effective_source": "scorecard", "effective_100": 9.0}
+    rows = [same | scored | {"session_key": key, "awaits_review": False} for key in "bac"]
+    found = risks_of(
+        pl.DataFrame(rows), [("acme", key) for key in "abc"], pl.col("effective_100") < 50
+    )
+    (item,) = needing(attention(well(alerts=[raised], risks={1: found})))
+    assert [part.name for part in item.parts] == ["a", "b", "c"]
+
+
 def test_a_spender_leads_to_its_sessions_of_the_month() -> None:
     alert = spending_alert("2026-02", "team", ["core", "acme"], 5.0, [])
     (item,) = needing(attention(well(alerts=[RaisedAlert(1, alert, NOW, None, None)])))
