@@ -171,6 +171,23 @@ def test_an_agent_without_an_evaluation_has_a_page(service: Service) -> None:
     assert service.client().get("/agents/claude-code?organization=default").status_code == 200
 
 
+def test_sessions_without_enough_text_may_have_a_score_which_the_coverage_says(
+    service: Service,
+) -> None:
+    yesterday = 182 * DAY_S
+    failed = claude("api_error", yesterday + 5, session__id="failed", model="aspen", error="busy")
+    fill(
+        service.workplace,
+        line(claude("user_prompt", yesterday, session__id="quiet")),
+        line(claude("user_prompt", yesterday, session__id="failed"), failed),
+    )
+    page = service.client().get("/").text
+    # Both sessions have no text, and the failed one has the score 0.
+    assert "Coverage: 1 of 2 sessions have a score" in page
+    assert ">2 not enough text</a>" in page
+    assert "In any state, a session can have a score from a person, or 0 because it failed." in page
+
+
 def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service: Service) -> None:
     records = (
         claude("user_prompt", 0, session__id="s1", prompt_length=82),
