@@ -29,6 +29,7 @@ from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.evaluation import (
     FAILED_AT_START,
+    NOT_ENDED,
     advice,
     model_api_errors,
     with_newest_overrides,
@@ -402,7 +403,7 @@ def _by_source(view: SessionView, source: str | None, *, texts: bool) -> str:
             return f"Judge total.{_why_no_card(view)}"
         case "composite":
             return f"Composite x 10.{_weakest_dimensions(view)}{_why_no_card(view)}"
-    return f"No score.{_why_no_card(view)}"
+    return f"No score.{_cancelled_at_start(view)}{_why_no_card(view)}"
 
 
 def _by_person(view: SessionView, *, texts: bool) -> str:
@@ -461,6 +462,12 @@ def _weakest(what: str, known: Sequence[tuple[float, str]], most: int) -> str:
         return f" All {what}: {most} of {most}." if known else ""
     named = ", ".join(f"{name.lower()} {points(value)}" for value, name in below)
     return f" Lowest {what} (0-{most}): {named}."
+
+
+def _cancelled_at_start(view: SessionView) -> str:
+    is_open = view.evaluation is None or view.evaluation.reason == NOT_ENDED
+    is_at_start = view.session["status"] == "cancelled" and not view.session["total_tools"]
+    return " Cancelled before any tool call." if is_at_start and not is_open else ""
 
 
 def _why_no_card(view: SessionView) -> str:

@@ -57,6 +57,7 @@ def test_a_score_is_explained_by_its_source_and_its_lowest_criteria(service: Ser
         session("half", calls=("Read", "Edit!")) + session("full", 60) + session("late", 120),
         session("bad", 180, calls=("Read!", "Read!", "Read!"), masque="Scout"),
         *failed.values(),
+        line(claude("user_prompt", 240, session__id="quiet")),
     )
     client = service.client()
     profile = "Profile general-performance."
@@ -67,6 +68,7 @@ def test_a_score_is_explained_by_its_source_and_its_lowest_criteria(service: Ser
         "full": f"{profile} Lowest criteria (0-100): composite 73.3. <a",
         "late": f"Failed (1 model API error): does not count as passed. {profile}",
         "start": "Failed before any tool call (1 model API error): score 0.",
+        "quiet": "No score. Cancelled before any tool call. No scorecard: every criterion is ",
     }
     for name, said in expected.items():
         score = client.get(f"/sessions/{name}/score").text
