@@ -381,8 +381,9 @@ def _unread(
     """
     try:
         listed, _ = find_unread_files(stores, in_order=False)
-        unread = [file for file in listed if has_complete_line(stores, file)]
-        half = [file for file in listed if file not in unread]
+        unread, half = list[UnreadFile](), list[UnreadFile]()
+        for file in listed:
+            (unread if has_complete_line(stores, file) else half).append(file)
         return unread, half, unread_since(stores, unread), None
     except LandingError as error:
         return [], [], None, str(error)
