@@ -216,16 +216,31 @@ class NothingKnownError(UserError):
 
     def __init__(self, subject: Subject, people: Sequence[str] = ()) -> None:
         super().__init__(
-            f"Nothing is known of the {subject.kind} {subject.value!r}: "
-            f"{_wanted_option(subject, people)}. Telemetry that was not read yet is known after: "
+            _another_option(subject, people)
+            or f"Nothing is known of the {subject.kind} {subject.value!r}: "
+            f"{_wanted_option(subject)}. Telemetry that was not read yet is known after: "
             "evaluation-pipelines ingest"
         )
 
 
-def _wanted_option(subject: Subject, people: Sequence[str]) -> str:
-    if people:
-        named = " or ".join(f"--person {shlex.quote(person)}" for person in people)
-        return f"the identities have it, forget {named} takes all of that person"
+def _another_option(subject: Subject, people: Sequence[str]) -> str | None:
+    """Return what to type for an id of people: only the user decides that all of them goes."""
+    if not people:
+        return None
+    ways = [(f"everything of {person}", "person", person) for person in people]
+    if subject.kind == "person":
+        ways.append(("only sessions with this id", "user", subject.value))
+    return (
+        f"{subject.value!r} is an id of {' and '.join(people)} in the identities file. "
+        "Nothing was erased. To erase "
+        + ", or ".join(
+            f"{what}: evaluation-pipelines forget --{option} {shlex.quote(value)}"
+            for what, option, value in ways
+        )
+    )
+
+
+def _wanted_option(subject: Subject) -> str:
     if subject.kind == "session" and "#" in subject.value:
         own = shlex.quote(subject.value.rpartition("#")[0])
         return f"a session goes whole, type --session {own}"

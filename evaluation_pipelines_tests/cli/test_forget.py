@@ -50,7 +50,10 @@ def test_an_id_that_only_the_identities_have_says_what_to_type(built: Program) -
     ):
         ran = built("forget", option, value, "--dry-run")
         assert ran.code == 1
-        assert "forget --person ada takes all of that person" in ran.err
+        assert f"'{value}' is an id of ada in the identities file. Nothing was erased." in ran.err
+        assert "everything of ada: evaluation-pipelines forget --person ada" in ran.err
+        only = f"only sessions with this id: evaluation-pipelines forget --user {value}\n"
+        assert ran.err.endswith(only) is (option == "--person")
     ran = built("forget", "--session", f"{SESSION}#baseline-1")
     assert f"type --session {SESSION}." in ran.err
 
