@@ -53,11 +53,15 @@ def _table(*rows: Iterable[str]) -> str:
 
 
 def _transcripts() -> str:
-    rows: list[Sequence[str]] = [("agent", "files", "unknown without telemetry")]
+    rows: list[Sequence[str]] = [("agent, versions tested", "files", "unknown without telemetry")]
     for program in PROGRAMS:
         if (kept := program.transcripts) is not None:
             fixed = [pattern.partition("*")[0].rpartition("/")[0] for pattern in kept.patterns]
-            outer = [path for path in fixed if not any(path.startswith(f"{p}/") for p in fixed)]
+            outer = [
+                path
+                for path in dict.fromkeys(fixed)
+                if not any(path.startswith(f"{p}/") for p in fixed)
+            ]
             folders = [f"`{'/'.join(filter(None, ('~', kept.home, path)))}`" for path in outer]
             places = f"{', '.join(folders)} (`{kept.variable}`)"
             rows.append((f"{program.title} {kept.versions}", places, kept.unknown))
@@ -75,7 +79,7 @@ def _programs() -> str:
         for program in PROGRAMS
         if program.logs is not None
     ]
-    return _table(("agent", "`source_cli`", "settings", "notes"), *rows)
+    return _table(("agent, versions", "`source_cli`", "settings", "notes"), *rows)
 
 
 def _libraries() -> str:

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
@@ -37,7 +36,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.defs.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
-from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, MORNING, generate, generated
+from evaluation_pipelines_tests.docs.telemetry import MIDNIGHT, generate, generated
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 
@@ -87,9 +86,8 @@ def judge_change_svg() -> str:
 
 def comparison_page() -> str:
     """The report that compares models, of all generated sessions."""
-    end = datetime(DAY_OF_THE_DEMO.year, DAY_OF_THE_DEMO.month, DAY_OF_THE_DEMO.day, 6, tzinfo=UTC)
     with open_stores(Settings(data_dir=generated())) as stores:
-        return html_page(compare_models(stores, Question(*last_days(end)), end))
+        return html_page(compare_models(stores, Question(*last_days(MIDNIGHT)), MIDNIGHT))
 
 
 def main() -> None:
@@ -114,7 +112,7 @@ def take_service_pages() -> None:
         judged = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
         scores = judged.join(shown, on=SESSION_KEY, how="semi")
         best = scores.sort("judge_total", "session_key", descending=True)["session_key"][0]
-        installation = Installation(stores, KeyRing(stores.ledger), lambda: MORNING)
+        installation = Installation(stores, KeyRing(stores.ledger), lambda: MIDNIGHT)
         with server_in_thread(create_app(installation)) as port:
             address = f"http://127.0.0.1:{port}"
             waiting = HTTPConnection("127.0.0.1", port, timeout=60)

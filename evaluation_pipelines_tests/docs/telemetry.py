@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from contextlib import AbstractContextManager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.build.build import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.demo.judge_demo import judge_demo
-from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry
+from evaluation_pipelines.demo.landing import SAMPLES, put_identities, put_telemetry
 from evaluation_pipelines.judging.score_table import last_period, write_missing_tools
+from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals
@@ -32,14 +33,11 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 
-DAY_OF_THE_DEMO = date(2026, 11, 21)
-"""The documents show what the demo shows on a day that stays the same."""
-
 GENUINE = SAMPLES / "claude_code" / "logs.jsonl"
 
 _MARK = re.compile(r"<!-- data: (?P<what>genuine, landed|generated, published) -->")
-MORNING = datetime(2026, 11, 22, 6, tzinfo=UTC)
-"""When the documents look at it."""
+MIDNIGHT = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+"""The demo ends today, and its commands in the documents have the clock of this machine."""
 
 
 def prepare(text: str, folder: Path) -> None:
@@ -59,15 +57,16 @@ def prepare(text: str, folder: Path) -> None:
     shutil.copytree(made / "reports", data / "reports")
     shutil.copytree(made / "analytics_files", data / "analytics_files", copy_function=os.link)
     shutil.copyfile(made / "analytics.duckdb", data / "analytics.duckdb", follow_symlinks=False)
-    shutil.copyfile(made / "ledger.db", data / "ledger.db")
+    for name in ("ledger.db", "identities.yaml"):
+        shutil.copyfile(made / name, data / name)
 
 
 def generate(landing: Path) -> None:
-    put_telemetry(landing, DAY_OF_THE_DEMO, lambda _days: None)
+    put_telemetry(landing, MIDNIGHT.date(), lambda _days: None)
 
 
 def generated() -> Path:
-    """Data folder with that telemetry, built at a fixed time; made once, not to be changed."""
+    """Data folder with that telemetry, built; made once, not to be changed."""
     return Path(_made().name)
 
 
@@ -76,27 +75,29 @@ def _made() -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory()
     generate(Path(folder.name) / "landing")
     with _stores(Path(folder.name)) as stores:
-        Ingest(stores, lambda: MORNING).run()
-        job = Build(stores, clock=lambda: MORNING)
+        put_identities(stores.settings.identities_path)
+        sync_identities(stores, MIDNIGHT)
+        Ingest(stores, lambda: MIDNIGHT).run()
+        job = Build(stores, clock=lambda: MIDNIGHT)
         job.run(job.pending_dates())
-        judge_demo(stores, clock=lambda: MORNING)
-        publish_scores(stores, unpublished_dates(stores), clock=lambda: MORNING)
+        judge_demo(stores, clock=lambda: MIDNIGHT)
+        publish_scores(stores, unpublished_dates(stores), clock=lambda: MIDNIGHT)
         job.run(job.pending_dates())
-        write_missing_tools(stores, last_period(MORNING))
-        write_masque_lift(stores, MORNING)
+        write_missing_tools(stores, last_period(MIDNIGHT))
+        write_masque_lift(stores, MIDNIGHT)
         _write_reputation(stores)
-        refresh_comparison(stores, MORNING)
-        publish_analytics(stores, MORNING)
+        refresh_comparison(stores, MIDNIGHT)
+        publish_analytics(stores, MIDNIGHT)
     return folder
 
 
 def _write_reputation(stores: Stores) -> None:
-    """Reputation as of the fixed time: the view that is maintained knows only the present."""
-    with open_reputation(stores.settings, MORNING) as store:
-        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), MORNING)
-        load_external_signals(stores, store, MORNING)
-        export_agent_ratings(stores, store, MORNING)
-        stores.lake.write(store.scores_as_of(MORNING), REPUTATION_SCORES, None)
+    """Reputation as of the same time: the view that is maintained knows only the present."""
+    with open_reputation(stores.settings, MIDNIGHT) as store:
+        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), MIDNIGHT)
+        load_external_signals(stores, store, MIDNIGHT)
+        export_agent_ratings(stores, store, MIDNIGHT)
+        stores.lake.write(store.scores_as_of(MIDNIGHT), REPUTATION_SCORES, None)
 
 
 def _stores(data_dir: Path) -> AbstractContextManager[Stores]:
