@@ -29,9 +29,10 @@ from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
 from evaluation_pipelines.comparison.domain.regressions import ALERT
 from evaluation_pipelines.judge_changes.anchors import read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import title
+from evaluation_pipelines.judge_changes.domain.judges import is_one_scale, on_newest_scale
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
 from evaluation_pipelines.reporting.pages import render_page
-from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.performance import is_counted
@@ -62,8 +63,8 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
     length = (last - first).days + 1
     before_days = first - timedelta(days=length), first - timedelta(days=1)
     waiting = BlindReviews(stores).waiting()
-    now = _sessions(stores, first, last, waiting)
-    before = _sessions(stores, *before_days, waiting)
+    changes = stores.lake.read_whole(JUDGE_CHANGES)
+    scaled, turns = on_newest_scale(_sessions(stores, before_days[0], last, waiting), changes)
     found = _shifts(stores, ((first, last), before_days), waiting)
     ended = datetime.combine(last + timedelta(days=1), time(), UTC)
     comparison = _comparison(stores, ended)
@@ -82,7 +83,13 @@ def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> 
         *worse,
     ]
     losses = most_lost(_lost(stores, first, last))
-    said = summary(now, before, length)
+    is_recent = pl.col("session_date") >= first
+    said = summary(
+        scaled.filter(is_recent),
+        scaled.filter(~is_recent),
+        length,
+        has_one_scale=is_one_scale(turns, before_days[0], last),
+    )
     examined = examine(stores, time_now, asks=False)
     # What got worse has a section of its own.
     facts = unlisted(gather(stores, time_now, examined=examined), regressions, rises)
@@ -132,7 +139,7 @@ def _lost(stores: Stores, first: date, last: date) -> pl.DataFrame:
 def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -> Iterator[str]:
     yield (
         f"changes: models, labels and agents with fewer than {FEWEST_RUNS} scored sessions of the "
-        f"same kinds of task, or {MIN_PEOPLE} people or {MIN_DAYS} days, in each of the two times"
+        f"same kinds of task, or {MIN_PEOPLE} people or {MIN_DAYS} days, in either period"
     )
     if lines := overview(comparison):
         yield f"verdicts, of 28 days: {lines[0]}"

@@ -24,7 +24,7 @@ from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
-from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_TITLES
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.prices import read_own_prices
@@ -170,7 +170,7 @@ def _print_transcripts(transcripts: TranscriptReport | None) -> None:
         files = pluralize(transcripts.files, "transcript")
         print_line(f"transcripts: {lines} of {files} copied to the landing folder")
         if not transcripts.found:
-            agents = ", ".join(program.source_cli for program in TRANSCRIPT_READERS)
+            agents = ", ".join(TRANSCRIPT_TITLES)
             print_line(f"  no transcript of a session found on this machine. Supported: {agents}")
         for (program, kind), number in transcripts.unknown.most_common():
             print_line(f"  {pluralize(number, 'line')} of unknown kind: {program} {one_line(kind)}")

@@ -456,7 +456,7 @@ def print_agents(rows: pl.DataFrame, limit: int) -> None:
         print_line("No agent was evaluated yet: evaluation-pipelines reputation update does that.")
         return
     columns = (
-        *("agent", "organization", "score #", "30 days #", "passed #", "90% interval"),
+        *("agent", "organization", "score #", "30-day change #", "passed #", "90% interval"),
         *("reputation #", "stage"),
     )
     lines = [_agent_line(row) for row in rows.head(limit).to_dicts()]

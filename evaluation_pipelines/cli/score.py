@@ -42,7 +42,7 @@ from evaluation_pipelines.sessions.score import (
 )
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
-from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_READERS
+from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_TITLES
 from evaluation_pipelines.telemetry.local_transcripts import local_session
 
 _MAX_DEFECTS = 5
@@ -135,15 +135,17 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
     if found is None:
         print_error(
             "error: no transcript of a session found on this machine. Supported agents: "
-            f"{', '.join(program.source_cli for program in TRANSCRIPT_READERS)}. "
+            f"{', '.join(TRANSCRIPT_TITLES)}. "
             "Run one of them, then try again."
         )
         raise typer.Exit(1)
     print_error(f"transcript: {one_line(found.files[0][0])}")
     if found.others:
         ids = one_line(", ".join(found.others[:_MAX_OTHERS]))
-        which = "session with a call of a tool" if found.has_tools else "session"
-        print_error(f"the latest {which}: use --local --session ID for another one, such as {ids}")
+        which = "session with a tool call" if found.has_tools else "session"
+        print_error(
+            f"the latest {which}. To score another one: --local --session ID, such as {ids}"
+        )
     files = [(name, cast(BinaryIO, BytesIO(content))) for name, content in found.files]
     return score_files(files, settings)
 

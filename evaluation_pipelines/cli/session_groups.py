@@ -1,6 +1,6 @@
 """``sessions --by``: who gets worse, what costs most, who has stopped."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
-from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import Turn, is_one_scale, on_newest_scale
 from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
 from evaluation_pipelines.schemas.sessions import USED_KINDS
@@ -77,7 +77,7 @@ def print_groups(
         rows, turns = _rows(stores, span[1], which, waiting)
         if by in USED_KINDS:
             rows = uses_of(by, with_details(stores, rows, ("used",)))
-    figures = group_figures(rows, column, span)
+    figures = group_figures(rows, column, span, turns)
     figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
     shown = figures if limit is None else figures.head(limit)
     if form is not OutputFormat.TABLE:
@@ -114,24 +114,28 @@ def _is_within(span: DateRange) -> pl.Expr:
     return pl.col("session_date").is_between(*span)
 
 
-def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFrame:
+def group_figures(
+    rows: pl.DataFrame, column: str, span: DateRange, turns: Iterable[Turn] = ()
+) -> pl.DataFrame:
     """Return a row for each value of a column, with the figures of a span of dates.
 
     Args:
         rows: AGENT_SESSIONS with ``score``, of the span and all dates before.
         column: Column of a group; sessions without a value are one, with no name.
         span: First and last session date.
+        turns: Changes of the judge between the sessions.
 
     Returns:
         Columns ``name``, ``sessions``, of a sub-agent, skill or command SUMMED, ``score`` (mean,
         0-100), ``known_scores`` (of how many sessions it is), ``before`` (the mean of as many days
-        before the span), ``change``,
+        before the span), ``change`` (null if another judge scored before: not comparable),
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """
     first, last = span
     day, length = pl.col("session_date"), last - first + timedelta(days=1)
     within, before = _is_within(span), day.is_between(first - length, first, "left")
+    has_one_scale = is_one_scale(turns, first - length, last)
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
     used = [name for name in SUMMED if name in rows.columns and column == "used_name"]
@@ -149,7 +153,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
             failed_share=pl.when(calls > 0).then(failed / calls),
             last_date=day.max(),
         )
-        .with_columns(change=pl.col("score") - pl.col("before"))
+        .with_columns(change=pl.when(has_one_scale).then(pl.col("score") - pl.col("before")))
         .select(
             *("name", "sessions", *(name for name in used if name != "cost_usd")),
             *("score", "known_scores", "before", "change"),

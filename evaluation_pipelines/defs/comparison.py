@@ -108,7 +108,7 @@ def _spec(table: Table, group: str, scores: Table, more: str = "") -> dg.AssetSp
     return dg.AssetSpec(
         table.name,
         deps=[AGENT_SESSIONS.name, scores.name],
-        description=f"{table.grain[0].upper()}{table.grain[1:]}.{more}",
+        description=f"{table.sentence}{more}",
         group_name=group,
         kinds={"polars", "parquet"},
         owners=["team:evaluation"],
@@ -182,7 +182,7 @@ _COLUMNS = (
 
 @dg.asset(
     deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
-    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\n"
+    description=f"{MISSING_TOOLS.sentence}\n\n"
     "Of the last 28 complete days, and of the 28 days before those.",
     group_name="judging",
     kinds={"polars", "parquet"},
@@ -229,7 +229,7 @@ def _table(found: MissingToolCounts) -> str:
 
 @dg.asset(
     deps=[SESSION_OUTCOMES.name, "commit_outcomes", SESSION_EVALUATIONS.name, JUDGE_SCORES.name],
-    description=f"{OUTCOME_PREDICTIONS.grain.capitalize()}",
+    description=OUTCOME_PREDICTIONS.sentence,
     group_name="comparison",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
@@ -347,7 +347,7 @@ _STATES = markdown_table(
     [(state, meaning.meaning, meaning.what_next) for state, meaning in STATES.items()],
 )
 _DESCRIPTION = (
-    f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
+    f"{EVALUATION_BOOKS.sentence}\n\n"
     f"The state is the first of these that applies:\n\n{_STATES}\n\n"
     "The check `books_balance` compares the counts of ingest, of the tables and of the states. "
     "Books that do not balance are not written."

@@ -191,7 +191,7 @@ def asset_spec(daily: DailyTable) -> dg.AssetSpec:
     return dg.AssetSpec(
         table.name,
         deps=daily.upstream,
-        description=f"{table.grain.capitalize()}.",
+        description=table.sentence,
         group_name=daily.group,
         kinds={daily.engine, "parquet"},
         owners=["team:evaluation"],

@@ -31,7 +31,7 @@ _PREVIEW = (
 
 @dg.asset(
     deps=[AGENT_SESSIONS.name, SESSION_PERFORMANCE.name],
-    description=f"{MASQUE_LIFT.grain.capitalize()}.\n\nObserved: the masque need not be the cause.",
+    description=f"{MASQUE_LIFT.sentence}\n\nObserved: the masque need not be the cause.",
     group_name="sessions",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],

@@ -136,15 +136,15 @@ class Plans:
             return None  # without a profile the judge's total counts
         if best.id != judged_by:
             return (
-                f"with the label {label}: {best.id} ({best.method}) scores them; change that "
-                "profile, for example to the method hybrid, or disable it"
+                f"labeled {label}: profile {best.id} ({best.method}) scores that label. To count "
+                "them, set it to the method hybrid or disable it"
             )
         if {criterion.id for criterion in best.judged}.isdisjoint(
             criterion.id for criterion in plan.criteria
         ):
             return (
-                f"with the label {label}: the rubric {plan.rubric.name} has no criterion of "
-                f"{best.id}; write a profile of the method hybrid with this rubric"
+                f"labeled {label}: the rubric {plan.rubric.name} has no criterion of "
+                f"profile {best.id}. Write a profile of the method hybrid with this rubric"
             )
         return None
 

@@ -167,12 +167,13 @@ class JudgeReport:
         return self.collected > 0 or self.stop_reason is not None
 
     def _counted(self) -> list[str]:
-        """Return how many of the scores count, and which profile stands in the way of others."""
+        """Return how many of the scores count, and why others do not."""
         if not self.totals:
             return []
         number = len(self.totals)
-        counted = f"{number} judged, {number - self.not_counted.total()} count"
-        return [": ".join([counted, *(f"{n} not, {why}" for why, n in self.not_counted.items())])]
+        counted = f"{number} judged, {number - self.not_counted.total()} counted"
+        others = (f"{n} not counted, {why}" for why, n in self.not_counted.items())
+        return [". ".join([counted, *others])]
 
     def _not_judged(self) -> list[str]:
         left = [f"{number} not judged: {why}" for why, number in self.faults.items()]

@@ -41,7 +41,7 @@ _SHOWN: Mapping[str, More] = {
     "outcome": {"label": "Outcome"},
     "score": {"label": "Score", "text": whole},
     "lifecycle": {"label": "Stage"},
-    "change": {"label": "30 days", "text": partial(signed, decimals=0)},
+    "change": {"label": "30-day change", "text": partial(signed, decimals=0)},
     "pass_rate": {"label": "Passed", "text": percent},
     "pass_rate_low": {"text": percent},
     "pass_rate_high": {"text": percent},

@@ -217,7 +217,7 @@ def _measure_columns(measure: str, meaning: str) -> tuple[Column, ...]:
 
 OUTCOME_PREDICTIONS = Table(
     name="outcome_predictions",
-    grain="one row per organization, score and outcome: does the score predict the outcome?",
+    grain="one row per organization, score and outcome: how well the score predicts it",
     key=("organization_id", "score", "outcome"),
     order=("organization_id", "outcome", "score"),
     columns=columns(

@@ -97,6 +97,11 @@ class Table:
         """Set the order."""
         object.__setattr__(self, "order", self.order or self.key)
 
+    @property
+    def sentence(self) -> str:
+        """The grain as a sentence."""
+        return f"{self.grain[0].upper()}{self.grain[1:]}."
+
     @cached_property
     def schema(self) -> pl.Schema:
         """Column names and types in file order."""

@@ -70,8 +70,8 @@ def check_all_organizations(caller: Caller) -> None:
         raise ServiceError(
             403,
             "all_organizations_needed",
-            f"The key {caller.name} is for one organization. This is about all of them.",
-            "Use a key that was made with --all-organizations.",
+            f"The key {caller.name} is for one organization. This needs a key for all.",
+            "Ask the operator of the service for one created with --all-organizations.",
         )
 
 

@@ -30,8 +30,7 @@ _MAX_NAMES = 5
 _SETTLED_NS = 2_000_000_000
 _NAMES = ("jsonl", "json", "pb")
 _ENDINGS = tuple(f".{name}{packed}" for name in _NAMES for packed in ("", ".gz", ".zst"))
-NOT_READ = "only names that end in .jsonl, .json or .pb are, also with .gz or .zst: rename it"
-NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
+NOT_SAID = "names must be UTF-8 and end in .jsonl, in the folder itself: move or rename it"
 _NO_FOLDER = "there is no such folder yet: it is made when the first telemetry arrives"
 OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""
@@ -139,7 +138,7 @@ class Landing:
             if is_read(relative) or (known and _identity(entry) in known):
                 self._add(entry, relative, files, passed_over)
             elif _identity(entry) not in files:
-                passed_over.append(SkippedFile(_readable(relative), NOT_READ))
+                passed_over.append(SkippedFile(_readable(relative), why_not_read(relative)))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
     def fingerprint(self) -> str:
@@ -305,6 +304,13 @@ def _look(entry: os.DirEntry[str], now_ns: int) -> str:
 def is_read(name: str) -> bool:
     """Return True if files with such a name are read."""
     return name.endswith(_ENDINGS)
+
+
+def why_not_read(name: str) -> str:
+    """Return why files with such a name are not read."""
+    if name.lower().endswith((".bz2", ".xz", ".zip")):
+        return "only .gz and .zst can be unpacked: unpack it first"
+    return "names must end in .jsonl, .json or .pb, optionally with .gz or .zst: rename it if it is telemetry"
 
 
 def summarize_skipped(skipped: Iterable[SkippedFile]) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines import times
 from evaluation_pipelines.storage.landing import (
-    NOT_READ,
     OTHER_FOLDERS,
     FileReplacedError,
     Head,
@@ -27,6 +26,7 @@ from evaluation_pipelines.storage.landing import (
     LandingFile,
     SkippedFile,
     is_read,
+    why_not_read,
 )
 from evaluation_pipelines.storage.object_store import ObjectStore, ReplacedError
 from evaluation_pipelines.storage.raw_lines import RandomAccessFile
@@ -44,7 +44,7 @@ _KEPT_BYTES = 32 * 1024 * 1024
 _AT_A_TIME = 16
 _HIDDEN = re.compile(r"(?:\A|/)\.")
 _NOTHING = "there is no object below it yet"
-_NOT_SAID = "only keys that end in .jsonl, in the folder itself, are: move or rename it"
+_NOT_SAID = "keys must end in .jsonl, in the folder itself: move or rename it"
 _REPLACED = "it was replaced since it was listed. The next run reads the new object"
 _DELETED = "it was deleted since it was listed"
 
@@ -95,7 +95,7 @@ class ObjectLanding:
         found = [meta for meta in objects if meta["path"].partition("/")[0] not in OTHER_FOLDERS]
         files = [self._file(meta) for meta in found if is_read(meta["path"])]
         skipped = [
-            SkippedFile(self.where(meta["path"]), NOT_READ)
+            SkippedFile(self.where(meta["path"]), why_not_read(meta["path"]))
             for meta in found
             if not is_read(meta["path"]) and meta["size"]  # no mark of a folder
         ]

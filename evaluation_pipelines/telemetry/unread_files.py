@@ -10,12 +10,12 @@ from time import time_ns
 from typing import BinaryIO
 
 from evaluation_pipelines.storage.landing import (
-    NOT_READ,
     LandingFile,
     SkippedFile,
     first_time_ns,
     is_read,
     read_head,
+    why_not_read,
 )
 from evaluation_pipelines.storage.raw_lines import size_of
 from evaluation_pipelines.storage.stores import Stores
@@ -116,7 +116,7 @@ def find_unread_files(
             continue
         if source is None and not is_read(file.path):
             # Not the file that had this inode when it was read.
-            skipped.append(SkippedFile(stores.landing.shown(file.path), NOT_READ))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), why_not_read(file.path)))
         elif source is None or has_unread or (source.unfinished and file in final):
             unread.append(
                 UnreadFile(file, source, generations[identity], time, is_final=file in final)

@@ -76,7 +76,7 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     """Check that whatever shows a score by the demo's judge names it."""
     counted = (
         r"^judge: 4\d\d of 4\d\d sessions judged .* \$0\.0000; "
-        r"(4\d\d) judged, (\d+) count: (\d+) not,"
+        r"(4\d\d) judged, (\d+) counted\. (\d+) not counted, labeled simple: "
     )
     numbers = re.search(counted, printed, re.MULTILINE)
     assert numbers is not None

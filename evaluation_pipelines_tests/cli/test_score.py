@@ -104,7 +104,7 @@ def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
     assert (
         f"warning: {folder}/a.jsonl: its last line is not complete: 50 bytes are not read" in told
     )
-    assert "warning: b.ndjson: only names that end in .jsonl, .json or .pb are" in told
+    assert "warning: b.ndjson: names must end in .jsonl, .json or .pb, " in told
     assert f"warning: {folder}/c.jsonl.gz: its end is missing. The lines before it are read" in told
 
 
@@ -124,7 +124,7 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     none = program("score", "--local")
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("error: no transcript of a session found on this machine.")
-    assert "Supported: claude_code, " in program("ingest", "--local").out
+    assert "Supported: Claude Code, " in program("ingest", "--local").out
     shutil.rmtree(program.folder / "data", ignore_errors=True)
     shutil.copytree(TRANSCRIPTS / "claude_code" / "2.1.150", home / ".claude")
     latest = "21f14f16-79e3-48d4-aa6f-d5ae28708feb"
@@ -152,8 +152,8 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     assert f"transcript: {own}" in program("score", "--local").err
     talk.unlink()
     fork = "7aadf2ba-ea34-4cef-876c-0f4ca5fdc613"
-    assert "the latest session with a call of a tool: use --local" in ran.err
-    assert f"use --local --session ID for another one, such as {fork}" in ran.err
+    assert "the latest session with a tool call. To score another one: --local" in ran.err
+    assert f"To score another one: --local --session ID, such as {fork}" in ran.err
     for name in (fork, f"{fork[:8]}…#baseline-1"):
         other = program("score", "--local", "--session", name)
         assert (other.code, yaml.safe_load(other.out)["stats"]["prompts"]) == (0, 1)

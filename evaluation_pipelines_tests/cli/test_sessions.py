@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.cli.session_groups import group_figures
+from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines_tests.cli.test_filters import built
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S, claude, line
@@ -98,6 +99,25 @@ def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -
         ("b", 0, None, 0, None, None, None, 0, None, date(2026, 6, 2)),
         ("c", 1, None, 0, None, None, None, 0, None, date(2026, 6, 12)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed_on", "shift", "change"),
+    [
+        (11, None, None),  # the first day of the span: the judge of the days before is another
+        (5, None, None),  # the second of the seven days before
+        (4, None, -20.0),  # their first day: one judge scored all
+        (18, None, -20.0),  # after the span
+        (11, 3.0, -20.0),  # earlier scores are adjusted
+    ],
+)
+def test_a_judge_change_that_cuts_the_trend_leaves_no_change(
+    changed_on: int, shift: float | None, change: float | None
+) -> None:
+    rows = pl.DataFrame([row("a", 4, score=70), row("a", 17, score=50)])
+    turn = Turn(date(2026, 6, changed_on), "default", "judge-1", "judge-2", shift, None)
+    found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17)), [turn])
+    assert found.select("before", "change").row(0) == (70.0, change)
 
 
 def test_people_are_compared_only_where_they_are_shown(program: Program) -> None:

@@ -76,7 +76,7 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
 
     with open_judged(tmp_path, judge.base_url) as judged:
         report = judged.run(max_sessions=2)
-        assert report.summary().endswith("; 2 judged, 2 count")
+        assert report.summary().endswith("; 2 judged, 2 counted")
         rows = evaluated(judged)
         assert [rows[session]["profile_id"] for session in ("s0", "s1")] == ["default", "default"]
         (card,) = [
@@ -99,8 +99,9 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
             judged.run()
             .summary()
             .endswith(
-                "; 2 judged, 1 count: 1 not, with the label simple: efficiency-simple (heuristic) "
-                "scores them; change that profile, for example to the method hybrid, or disable it"
+                "; 2 judged, 1 counted. 1 not counted, labeled simple: profile efficiency-simple "
+                "(heuristic) scores that label. To count them, set it to the method hybrid or "
+                "disable it"
             )
         )
 
@@ -130,7 +131,7 @@ def test_a_rubric_with_other_criteria_does_not_count_and_says_so(
             judged.finish()
             report = judged.finish()
         summary = report.summary()
-        assert "1 judged, 0 count: 1 not, with the label general: the rubric mine has no" in summary
+        assert "1 judged, 0 counted. 1 not counted, labeled general: the rubric mine" in summary
         assert evaluated(judged)["s1"]["profile_id"] == "general-performance"
 
 

@@ -189,7 +189,7 @@ def test_what_cannot_be_decoded_is_400_and_stored_nowhere(service: Service, body
     response = posted(service.client(), body)
     assert response.status_code == 400
     assert response.json()["code"] == 3
-    assert response.json()["message"].startswith("This is no OTLP request: ")
+    assert response.json()["message"].startswith("This is not an OTLP request: ")
     assert received(service.workplace) == {}
 
 
@@ -199,7 +199,7 @@ def test_errors_in_protobuf_are_a_status_message(service: Service, body: bytes) 
     assert (response.status_code, response.headers["content-type"]) == (400, PROTOBUF)
     # Field 1 is the number 3 (INVALID_ARGUMENT), field 2 a text.
     assert response.content.startswith(b"\x08\x03\x12")
-    assert b"This is no OTLP request" in response.content
+    assert b"This is not an OTLP request" in response.content
     assert received(service.workplace) == {}
 
 

@@ -100,9 +100,10 @@ def test_other_names_of_telemetry_are_not_read_and_said(tmp_path: Path) -> None:
     files, passed_over = landing.list_files()
     assert paths(files) == ["good.jsonl"]
     assert [file.path for file in passed_over] == [*NAMES, "x.jsonl.1.gz", "x.jsonl.bz2"]
-    ((names, reason),) = summarize_skipped(passed_over)
-    assert names == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 7 more"
-    assert "rename it" in reason
+    (renamed, packed) = summarize_skipped(passed_over)
+    assert renamed[0] == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 5 more"
+    assert "rename it" in renamed[1]
+    assert packed == ("e.zip, x.jsonl.bz2", "only .gz and .zst can be unpacked: unpack it first")
 
 
 def test_a_known_file_is_listed_under_any_name(tmp_path: Path) -> None:

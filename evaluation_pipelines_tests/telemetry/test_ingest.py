@@ -153,7 +153,7 @@ def test_another_file_with_the_inode_of_a_known_one_is_not_read_under_another_na
     workplace.land("logs.log", b"the log of a program\n")
     (skipped,) = workplace.ingest().skipped
     assert skipped.path == "logs.log"
-    assert "only names that end in .jsonl" in skipped.reason
+    assert "names must end in .jsonl" in skipped.reason
     assert workplace.quarantined().is_empty()
 
 

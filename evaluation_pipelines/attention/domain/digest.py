@@ -186,18 +186,22 @@ def changed_verdicts(
     return changed
 
 
-def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
+def summary(
+    now: pl.DataFrame, before: pl.DataFrame, days: int, *, has_one_scale: bool = True
+) -> list[str]:
     """Return sessions, mean score and cost of some days, next to those of as many days before.
 
     Args:
-        now: Sessions with ``effective_100``, IS_SCORED, ``cost_usd`` and ``merged``, as
-            ``withhold`` returns them.
+        now: Sessions with ``score``, IS_SCORED, ``cost_usd`` and ``merged``, as ``withhold`` and
+            ``on_newest_scale`` return them.
         before: Those before.
         days: The number of days.
+        has_one_scale: Whether mean scores are comparable.
     """
+    former = _score(before) + ("" if has_one_scale else ", judge changed, not comparable")
     return [
         f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
-        f"mean score {_score(now)} of 100 (before {_score(before)}), {_sessions_behind(now)}",
+        f"mean score {_score(now)} of 100 (before {former}), {_sessions_behind(now)}",
         f"cost {_cost(now)} (before {_cost(before)})",
         *_merged(now, before),
     ]
@@ -233,13 +237,13 @@ def _verdict(pair: Mapping[str, Any]) -> tuple[tuple[str, str, str], str | None]
 
 
 def _score(rows: pl.DataFrame) -> str:
-    found = rows["effective_100"].mean()
+    found = rows["score"].mean()
     return points(found if isinstance(found, float) else None)
 
 
 def _sessions_behind(rows: pl.DataFrame) -> str:
     """Return the numbers of sessions in a mean score, and of scored ones outside of it."""
-    scored, shown = int(rows[IS_SCORED].sum()), rows["effective_100"].count()
+    scored, shown = int(rows[IS_SCORED].sum()), rows["score"].count()
     if shown == scored:
         return f"of {whole(scored)} scored sessions"
     return (

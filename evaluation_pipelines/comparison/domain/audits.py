@@ -95,7 +95,7 @@ def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> Row
 
 def _refusal(number: int, audit: Audit) -> str | None:
     if number < TARGET:
-        reason = f"{number} of the {TARGET} audited sessions that it takes"
+        reason = f"{number} of {TARGET} reviewed sessions needed"
         if audit.others:
             reason += f", {audit.others} more were drawn with unknown probabilities"
         if audit.chosen:

@@ -93,7 +93,7 @@ _FILES_SHOWN = 20
 
 agent_events_landed = dg.AssetSpec(
     AGENT_EVENTS_LANDED.name,
-    description=f"{AGENT_EVENTS_LANDED.grain.capitalize()}. Reported by ingest.",
+    description=f"{AGENT_EVENTS_LANDED.sentence} Reported by ingest.",
     group_name="telemetry",
     kinds={"parquet", "opentelemetry"},
     owners=["team:evaluation"],

@@ -182,6 +182,11 @@ class Turn:
     reason: str | None
 
 
+def is_one_scale(turns: Iterable[Turn], first: date, last: date) -> bool:
+    """Return False if a change of the judge cuts the trend after the first of some days."""
+    return not any(turn.shift is None and first < turn.changed_on <= last for turn in turns)
+
+
 def on_newest_scale(rows: pl.DataFrame, changes: pl.DataFrame) -> tuple[pl.DataFrame, list[Turn]]:
     """Return rows with ``score``: the effective score on the scale of the newest judge.
 

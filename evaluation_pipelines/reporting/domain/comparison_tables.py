@@ -160,9 +160,9 @@ def _score_cell(row: Row) -> Cell:
     cell = _with_ends(row, "avg_score", points)
     if not row["people_runs"]:
         return cell
-    people = f"{row['people_runs']} human: {points(row['people_score'])}"
+    people = f"{row['people_runs']} scored by people: {points(row['people_score'])}"
     if row["avg_effective_score"] is not None:
-        people = f"{people}, mean with these: {points(row['avg_effective_score'])}"
+        people = f"{people}, mean including these: {points(row['avg_effective_score'])}"
     return replace(cell, below=f"{cell.below}; {people}")
 
 

@@ -106,7 +106,7 @@ def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
 def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:
     kinds = (
         (read.unknown_records, "unrecognized"),
-        (read.repeated_records, "redundant"),
+        (read.repeated_records, "repeated"),
         (read.unattributed, "without a session"),
         (read.forgotten, "erased"),
     )

@@ -18,6 +18,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import Finding
 from evaluation_pipelines.comparison.domain.models import Row, has_cost, name_of
 from evaluation_pipelines.formatting import points, usd
+from evaluation_pipelines.judge_changes.domain.judges import is_one_scale
 from evaluation_pipelines.service.pages.agents import usual_changes
 from evaluation_pipelines.service.pages.books import (
     recent_books,
@@ -28,7 +29,6 @@ from evaluation_pipelines.service.pages.domain.days import (
     DayRange,
     day_range,
     days_chart,
-    is_comparable,
     last_days,
     range_costs,
     span_of,
@@ -88,7 +88,7 @@ def _overview(visit: Visit) -> HTMLResponse:
         recent=recent_states(visit, recent_books(visit)),
         tiles=tiles(
             *(span_of(scaled, *span.ends) for span in (week, week.before)),
-            has_one_scale=is_comparable(week, turns),
+            has_one_scale=is_one_scale(turns, week.before.first, week.last),
         ),
         week=week,
         today=span_of(scaled, now.date(), now.date()),

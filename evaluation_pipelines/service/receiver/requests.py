@@ -78,7 +78,7 @@ def check_json(body: bytes, signal: Signal, max_attributes: int) -> Checked:
         ServiceError: 400, it is no request of the signal.
     """
     if not body.lstrip().startswith(b"{"):
-        raise _not_decoded("it is no JSON object")
+        raise _not_decoded("it is not a JSON object")
     # In JSON an end of line is blank space: within a string it is written as an escape.
     line = body.replace(b"\r", b" ").replace(b"\n", b" ")
     try:
@@ -153,7 +153,7 @@ def _attribute_counts(resources: Iterable[Any]) -> list[int]:
 
 
 def _not_decoded(reason: str) -> ServiceError:
-    return ServiceError(400, "not_otlp", f"This is no OTLP request: {reason}.")
+    return ServiceError(400, "not_otlp", f"This is not an OTLP request: {reason}.")
 
 
 _LEAST_BYTES = 64 * 1024

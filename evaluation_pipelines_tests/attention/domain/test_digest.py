@@ -28,9 +28,9 @@ from evaluation_pipelines.numerics.estimates import t_quantile
 
 def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) -> pl.DataFrame:
     """Sessions of (person, model, score)."""
-    schema = {"person_id": pl.String, "model": pl.String, "effective_100": pl.Float64}
+    schema = {"person_id": pl.String, "model": pl.String, "score": pl.Float64}
     frame = pl.DataFrame(list(rows), schema, orient="row")
-    is_scored = pl.col("effective_100").is_not_null()
+    is_scored = pl.col("score").is_not_null()
     merged = pl.lit(None, pl.Boolean)
     return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64), is_scored=is_scored, merged=merged)
 
@@ -127,6 +127,8 @@ def test_the_summary_says_what_is_unknown() -> None:
         "mean score 61.0 of 100 (before -), of 1 scored sessions",
         "cost $1.00, unknown for 1 (before -)",
     ]
+    _, mean, _ = summary(now, week(("a", "m", 70)), 7, has_one_scale=False)
+    assert mean.startswith("mean score 61.0 of 100 (before 70.0, judge changed, not comparable), ")
     merged = [now.with_columns(merged=pl.lit(is_known)) for is_known in (True, False)]
     assert summary(pl.concat([now, *merged]), merged[1], 7)[3] == (
         "merged 2 of 4 sessions with a known result (before 0 of 2). Sessions that ended less than "

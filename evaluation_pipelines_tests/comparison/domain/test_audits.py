@@ -96,11 +96,11 @@ def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
 @pytest.mark.parametrize(
     ("answers", "more", "reason"),
     [
-        (29, {}, "29 of the 30 audited sessions that it takes"),
+        (29, {}, "29 of 30 reviewed sessions needed"),
         (
             *(29, {"others": 7, "chosen": 90}),
             (
-                "29 of the 30 audited sessions that it takes, 7 more were drawn with unknown "
+                "29 of 30 reviewed sessions needed, 7 more were drawn with unknown "
                 "probabilities, 90 more were corrected, but chosen and not drawn at random"
             ),
         ),
@@ -269,7 +269,7 @@ def test_what_needs_no_correction_or_is_not_represented_is_left_out() -> None:
     unknown = corrected(rows, inclusion_probability=None)
     assert (unknown["corrected_score"], unknown["audited"]) == (None, 0)
     assert unknown["correction_reason"] == (
-        "0 of the 30 audited sessions that it takes, 32 more were drawn with unknown probabilities"
+        "0 of 30 reviewed sessions needed, 32 more were drawn with unknown probabilities"
     )
     # Runs that failed at the start are known to be right.
     failed = [*rows[:80], *(row | {"failed_at_start": True, "score": 0.0} for row in rows[80:])]

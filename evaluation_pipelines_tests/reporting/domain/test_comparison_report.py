@@ -190,9 +190,9 @@ def test_judged_models_show_what_people_would_have_said() -> None:
         "a (provider-a): automatic mean 80.0. Corrected by 35 human reviews: 72.0 (67.6 to 73.1)."
     )
     assert corrected in html
-    why = "not corrected yet (0 of the 30 audited sessions that it takes)."
+    why = "not corrected yet (0 of 30 reviewed sessions needed)."
     assert f"b (provider-a): automatic mean 60.0, {why}" in html
-    assert "40 human: 72.0" in html
+    assert "40 scored by people: 72.0" in html
     # Two of 37 that were drawn have no answer.
     asked: list[Row] = [
         {**said[0], "session_key": row["session_key"], "label": None} for row in rows[35:37]

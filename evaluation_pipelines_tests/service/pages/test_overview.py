@@ -162,11 +162,11 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     ]
     assert means == ["68.0", "68.0"]
     assert "on the scale of the new judge" in client.get("/").text
-    # Where days before and after cannot be compared, a name has a row of each.
+    # If days before and after cannot be compared, a name has a row of each.
     cut = changes.with_columns(trend=pl.lit("cut"))
     workplace.lake.write(cut, JUDGE_CHANGES, None)
     page = client.get("/trends?by=agent&step=all").text
-    assert '2026-06-01 <span class="small below">first 2026-06-01</span></td>' in page
+    assert ' <span class="small below">judge before 2026-06-02</span></td>' in page
 
 
 def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workplace) -> None:

@@ -1,14 +1,13 @@
 """The last days: sessions by the band of the effective score, and their cost."""
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import polars as pl
 
 from evaluation_pipelines.formatting import points, signed, usd, whole
-from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.judging.domain.badge import is_in_band
 from evaluation_pipelines.reporting.domain.charts import (
     LINE,
@@ -152,13 +151,6 @@ def span_of(rows: pl.DataFrame, first: date, last: date) -> Span:
     )
 
 
-def is_comparable(week: "DayRange", turns: Iterable[Turn]) -> bool:
-    """Return False if a change of the judge that cuts the trend lies between a week and before."""
-    return not any(
-        turn.shift is None and week.before.first < turn.changed_on <= week.last for turn in turns
-    )
-
-
 def tiles(now: Span, before: Span, *, has_one_scale: bool = True) -> list[Tile]:
     """Return the numbers of a week, each with its change; of no sessions before none is known.
 
@@ -234,7 +226,7 @@ def _day(day: date, row: dict[str, float | None]) -> Day:
 
 ALL_DAYS = "all days"
 
-_DAY, _WEEK = timedelta(days=1), timedelta(days=7)
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,16 +292,14 @@ def day_range(since: date | None, until: date | None, today: date) -> DayRange:
 
 
 def named_ranges(today: date, first: date | None) -> Iterator[tuple[str, DayRange]]:
-    """Yield names and days that people ask for; weeks begin on Monday.
+    """Yield names and days that people ask for.
 
     Args:
         today: The day that is not complete.
         first: First day with a session; ``None`` without any.
     """
-    yesterday, monday = today - _DAY, today - today.weekday() * _DAY
-    yield "yesterday", DayRange(yesterday, yesterday)
+    yield "yesterday", DayRange.before_day(today, 1)
     yield "last 7 days", DayRange.before_day(today, 7)
-    yield "last week", DayRange(monday - _WEEK, monday - _DAY)
     yield f"last {USUAL_DAYS} days", day_range(None, None, today)
     if first is not None and first <= today:
         yield ALL_DAYS, DayRange(first, today)

@@ -88,6 +88,12 @@ CSV_COLUMNS = (
 )
 
 
+def eras(turns: Sequence[Turn]) -> list[str]:
+    """Return who judged each ``era`` of :func:`trend_rows`; nothing if no trend is cut."""
+    cuts = [turn.changed_on for turn in turns if turn.shift is None]
+    return [f"judge before {day}" for day in cuts[:1]] + [f"judge since {day}" for day in cuts]
+
+
 def trend_rows(
     rows: pl.DataFrame, by: str | None, step: str, turns: Sequence[Turn]
 ) -> pl.DataFrame:
@@ -255,7 +261,7 @@ def charts(
         turns: Changes of the judge.
         url: The page that the dot of a row opens.
         measures: The measures.
-        shown_names: As of :func:`display_names`, for what a dot says.
+        shown_names: As of :func:`display_names`, for the text of a dot.
     """
     drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
     if drawn.is_empty():
@@ -328,7 +334,7 @@ def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
 
 
 def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
-    """Return what a change of the judge means for the curves; ``is_shift_visible`` says if both."""
+    """Return what a change of the judge means for the curves; see ``is_shift_visible``."""
     what = f"The judge of profile {turn.profile_id} changed on {turn.changed_on}"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:

@@ -47,6 +47,7 @@ SPAN_SOURCES: tuple[SpanSource, ...] = (
 TRANSCRIPT_READERS: tuple[type[Transcript], ...] = tuple(
     program.transcripts for program in PROGRAMS if program.transcripts is not None
 )
+TRANSCRIPT_TITLES = tuple(program.title for program in PROGRAMS if program.transcripts is not None)
 TRANSCRIPT_DIALECTS: tuple[Dialect, ...] = tuple(
     transcript_dialect(reader.source_cli) for reader in TRANSCRIPT_READERS
 )

@@ -5,13 +5,12 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.judge_changes.domain.judges import Turn
+from evaluation_pipelines.judge_changes.domain.judges import Turn, is_one_scale
 from evaluation_pipelines.service.pages.domain.days import (
     DayRange,
     cost_of,
     day_range,
     days_chart,
-    is_comparable,
     last_days,
     named_ranges,
     range_costs,
@@ -98,7 +97,7 @@ def test_a_cut_between_two_weeks_leaves_their_means_not_comparable(
 ) -> None:
     week = DayRange.before_day(WEDNESDAY, 7)  # November 18 to 24, before it 11 to 17
     turn = Turn(date(2026, 11, changed_on), "default", "judge-1", "judge-2", shift, None)
-    assert is_comparable(week, [turn]) is is_so
+    assert is_one_scale([turn], week.before.first, week.last) is is_so
 
     today, yesterday = (span_of(ROWS_WITH_STATUS, day, day) for day in (TODAY, YESTERDAY))
     changes = [tile.change for tile in tiles(today, yesterday, has_one_scale=is_so)]
@@ -142,12 +141,9 @@ def test_named_days() -> None:
     assert found == {
         "yesterday": november(24, 24),
         "last 7 days": november(18, 24),
-        "last week": november(16, 22),
         "last 28 days": DayRange(date(2026, 10, 28), date(2026, 11, 24)),
         "all days": november(20, 25),
     }
-    # On a Monday the last week has just ended.
-    assert dict(named_ranges(date(2026, 11, 23), None))["last week"] == november(16, 22)
     assert "all days" not in dict(named_ranges(WEDNESDAY, None))
 
 
@@ -166,7 +162,7 @@ def test_the_sessions_of_unknown_cost_are_counted_apart() -> None:
     assert f"{cost_of(COSTS.clear())}" == "Total cost: $0.00 (0 sessions)."
 
 
-def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
+def test_times_end_with_yesterday() -> None:
     found = {
         name: (cost.total, cost.sessions, cost.unknown)
         for name, _, cost in range_costs(COSTS, date(2026, 6, 3))
@@ -174,6 +170,5 @@ def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
     assert found == {
         "yesterday": ("$1.50", 2, 1),
         "last 7 days": ("$1.85", 4, 1),
-        "last week": ("$0.10", 1, 0),
         "last 28 days": ("$1.85", 4, 1),
     }

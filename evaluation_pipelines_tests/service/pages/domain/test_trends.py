@@ -7,11 +7,13 @@ import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
+    WHOLE,
     answers_of,
     cells,
     charts,
     dimensions,
     display_names,
+    eras,
     merges_note,
     names_of,
     trend_rows,
@@ -117,6 +119,13 @@ def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
     assert weeks["failed_share"].to_list() == [0.2, None]
     cut = trend_rows(ROWS, None, "week", [CUT]).select("period", "first_day", "sessions")
     assert cut.rows() == [(MONDAY, MONDAY, 2), (MONDAY, TUESDAY, 1), (NEXT_MONDAY, NEXT_MONDAY, 1)]
+
+
+def test_rows_on_both_sides_of_a_cut_name_the_judge() -> None:
+    rows = trend_rows(ROWS, None, WHOLE, [CUT])
+    named = [(eras([CUT])[row["era"]], row["sessions"]) for row in rows.to_dicts()]
+    assert named == [("judge before 2026-06-02", 2), ("judge since 2026-06-02", 2)]
+    assert eras([BRIDGED]) == []
 
 
 def test_names_with_most_sessions_come_first() -> None:
