@@ -11,6 +11,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
     day,
+    repository,
     session_line,
 )
 from evaluation_pipelines_tests.world.lake_files import root_of
@@ -19,7 +20,8 @@ from evaluation_pipelines_tests.world.lake_files import root_of
 def test_an_ingest_logs_dates_outside_the_partitions(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EVAL_START_DATE", "2024-01-01")  # the location was loaded with a later date
+    repository()  # loaded with a later date, also if this test is the first one
+    monkeypatch.setenv("EVAL_START_DATE", "2024-01-01")
     log = location.run_ingest(session_line(-60) + session_line(0))
 
     assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0)]
