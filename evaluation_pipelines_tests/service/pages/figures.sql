@@ -35,7 +35,7 @@ select sum(cost_usd) filter (session_date between first and last),
     count(*) filter (session_date between first and last and cost_usd is null)
 from windows, (values
     (1, date '2026-06-04', date '2026-06-04'), (2, date '2026-05-29', date '2026-06-04'),
-    (3, date '2026-05-25', date '2026-05-31'), (4, date '2026-05-08', date '2026-06-04')
+    (3, date '2026-05-08', date '2026-06-04')
 ) as ranges(place, first, last) group by place order by place;
 
 --: /sessions?sort=started | Started
