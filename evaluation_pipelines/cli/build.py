@@ -48,12 +48,12 @@ def build(
     allow_fallback: Annotated[
         bool,
         typer.Option(
-            "--allow-fallback", help="Make placeholder scorecards where no judge has scored."
+            "--allow-fallback", help="Make placeholder scorecards if there is no judge score."
         ),
     ] = False,
     damaged: Annotated[
         bool,
-        typer.Option("--damaged", help="Build the dates with tables that are damaged or deleted."),
+        typer.Option("--damaged", help="Build dates with damaged or deleted tables."),
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
@@ -182,10 +182,9 @@ def publish(
 ) -> None:
     """Publish the tables as a database for analysts.
 
-    Exits with 4 if a table or report could not be made again, and is published as before. With
-    --files, nothing is published: each path is of a file that is verified against its checksum.
-    Read no other file of a folder, it may be replaced or invalid. A file stays for at least an hour
-    after it was replaced.
+    Exits with 4 if a table or report could not be updated: its previous version is published.
+    --files publishes nothing: it prints the paths of verified files. Do not read other files in
+    those folders, they may be outdated or incomplete. A replaced file stays for at least an hour.
     """
     settings, date_range = load_settings(), parse_dates(dates)
     if files is not None:

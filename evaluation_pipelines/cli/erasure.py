@@ -59,7 +59,7 @@ def forget(
     """Erase a person, session or organization.
 
     Every trace, also of a user id, goes out of every store permanently.
-    If a landing file or the file of identities still has something of it, the exit code is 4.
+    Exits with 4 if a landing file or the identities file still has traces.
     """
     subject = _subject(
         {"person": person, "user": user, "session": session, "organization": organization}

@@ -150,9 +150,9 @@ _OPTIONS: dict[str, Any] = {
     "program": _named("program", "of this agent program, such as claude_code"),
     "masque": _named("masque", "with this masque"),
     "model": _named("model", "of this model"),
-    "variant": _named("variant", "whose model ran in this way, such as 'effort high'"),
+    "variant": _named("variant", "whose model ran this way, such as 'effort high'"),
     "label": _named("label", "with this classification label"),
-    "status": _named("status", "that ended so: completed, failed or cancelled"),
+    "status": _named("status", "with this status: completed, failed or cancelled"),
     "attribute": Annotated[
         list[str] | None,
         typer.Option(

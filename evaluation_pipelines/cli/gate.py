@@ -70,7 +70,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="margin, metrics and tasks in YAML, best as they are on the base."),
+        typer.Option(help="YAML with margin, metrics and tasks, preferably of the base."),
     ] = None,
     dates: Annotated[str | None, DATES_STARTED] = None,
     form: Annotated[OutputFormat, format_option(*DATA, OutputFormat.MARKDOWN)] = OutputFormat.TABLE,

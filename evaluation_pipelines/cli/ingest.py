@@ -54,8 +54,8 @@ def ingest(
     """Read new telemetry from the landing folder.
 
     With EVAL_OTEL_LOGS_DSN, new rows of ClickHouse are written to the landing folder first. Exits
-    with 4 if they could not be read, or if another process held the lock for too long: then nothing
-    was read, and ``busy`` of the JSON, else null, says who holds it.
+    with 4 if they could not be read, or if another process held the lock too long. Nothing is read
+    then, and ``busy`` in the JSON names that process.
     """
     date_range = parse_dates(dates)
     if local and again:

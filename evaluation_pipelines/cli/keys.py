@@ -38,7 +38,7 @@ def create(
         typer.Option(formats=["%Y-%m-%d"], help="Day (UTC) from which it is refused."),
     ] = None,
 ) -> None:
-    """Make a key and print it once: only a hash of it is stored."""
+    """Create a key and print it once: only its hash is stored."""
     if (organization is None) != all_organizations:
         raise typer.BadParameter("give either --organization or --all-organizations")
     now = datetime.now(UTC)

@@ -53,7 +53,7 @@ _LISTS = {
 def import_identities(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Identities in YAML.")],
 ) -> None:
-    """Check a file of identities, keep it, and queue the dates whose sessions it changes.
+    """Import an identities file, and queue the dates that it changes.
 
     The file replaces the previous one: EVAL_IDENTITIES_PATH, which may also be edited by hand.
     """
@@ -94,7 +94,7 @@ def list_people(
 ) -> None:
     """List registered people with teams and ids, or unknown ids.
 
-    unknown: ids without a person in the chosen sessions, those with the most sessions first.
+    unknown: ids without a person in the chosen sessions, most sessions first.
     """
     if what is Listed.UNKNOWN:
         _list_unknown(which, limit, form)

@@ -177,7 +177,7 @@ def retry(
         str | None, typer.Option("--file", metavar="PATH", help="Only entries of this file.")
     ] = None,
 ) -> None:
-    """Read entries again, for example after a fix of the program or a setting.
+    """Read entries again, for example after an upgrade or a changed setting.
 
     Reads the part of the file that an entry came with, and replaces what was stored of it.
     Exits with 3 if there is no entry, with 4 if only some could be read.

@@ -33,8 +33,8 @@ def serve(
         bool | None,
         typer.Option(
             "--build/--no-build",
-            help="Read, build and publish new telemetry seconds after it arrived. By default if "
-            "there are no keys, the ledger is a file, and telemetry is in a folder.",
+            help="Read, build and publish new telemetry within seconds. Default: on without keys, "
+            "with the ledger in a file and telemetry in a folder.",
             show_default=False,
         ),
     ] = None,

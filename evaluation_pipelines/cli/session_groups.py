@@ -202,8 +202,8 @@ def _print_used(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     ]
     print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=7)
     print_line(
-        f"uses, calls, requests, tokens, cost: of the {by} alone. -: the telemetry does not tell. "
-        "Score: mean of the sessions"
+        f"uses, calls, requests, tokens, cost: of the {by} alone. -: not in the telemetry. "
+        "score: mean of the sessions"
     )
 
 

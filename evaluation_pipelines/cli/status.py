@@ -123,7 +123,7 @@ def status(
 ) -> None:
     """Show needs, progress, built dates and judge cost.
 
-    With --verify, exits with 1 if a file of the lake is missing or damaged, or a row of the ledger.
+    With --verify, exits with 1 if a lake file or a ledger row is missing or damaged.
     """
     with read_stores(load_settings()) as stores:
         now, batches = datetime.now(UTC), IngestBatches(stores.ledger)

@@ -90,14 +90,14 @@ def test_a_week_is_told_in_every_format(program: Program) -> None:
     built(program)
     text = program("digest", *WEEK)
     assert (text.code, text.err) == (0, "")
-    assert text.out.startswith("Agent sessions from 2026-06-01 to 2026-06-07\n\nIn short\n")
-    assert "- 2 sessions (the 7 days before 1)\n" in text.out
+    assert text.out.startswith("Agent sessions from 2026-06-01 to 2026-06-07\n\nSummary\n")
+    assert "- 2 sessions (1 in the 7 days before)\n" in text.out
     document = json.loads(program("digest", *WEEK, "--format", "json").out)
     assert (document["items"], document["last"]) == ([], "2026-06-07")
     assert program("digest", *WEEK, "--format", "csv").out.startswith("by,name,people,")
     page = program.folder / "week.html"
     assert program("digest", *WEEK, "--format", "html", "--output", str(page)).out == ""
-    assert "<h2>Left out</h2>" in page.read_text()
+    assert "<h2>Not included</h2>" in page.read_text()
     assert HOSTILE not in page.read_text()
 
 
@@ -110,7 +110,7 @@ def test_it_is_posted_once(program: Program) -> None:
         assert program("digest", *WEEK, "--send").code == 0
         assert program("digest", *WEEK, "--send").code == 0
         (text,) = receiver.texts
-    assert text.startswith("Agent sessions from 2026-06-01 to 2026-06-07\nIn short\n- 2 sessions")
+    assert text.startswith("Agent sessions from 2026-06-01 to 2026-06-07\nSummary\n- 2 sessions")
     assert HOSTILE not in text
     assert "&lt;img src=x&gt;" in text
     seen = program("doctor", "--offline", "--format", "json").out

@@ -136,7 +136,7 @@ _OF_SESSIONS = (
         "people, confidence of comparisons",
         pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
         {},
-        f"enduser.id or user.email in {_ATTRIBUTES}, or the account id in the file of identities",
+        f"enduser.id or user.email in {_ATTRIBUTES}, or the account id in the identities file",
     ),
     _Rule(
         "repository",
@@ -150,7 +150,7 @@ _OF_SESSIONS = (
         "results by team",
         pl.col("team").is_not_null(),
         {},
-        f"team.id in {_ATTRIBUTES}, or teams in the file of identities",
+        f"team.id in {_ATTRIBUTES}, or teams in the identities file",
     ),
 )
 

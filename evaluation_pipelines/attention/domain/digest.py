@@ -97,13 +97,13 @@ class Digest:
         """Heading -> its sentences; of an empty section, that there is nothing."""
         none = ("Nothing beyond chance.",)
         return {
-            "In short": self.summary,
+            "Summary": self.summary,
             "Needs attention": self.attention or ("All clear.",),
             "Better": self.better or none,
             "Worse": self.worse or none,
-            "Verdicts that changed": self.verdicts or ("None.",),
-            "Most calls lost": self.losses or ("None.",),
-            "Left out": self.left_out,
+            "Changed verdicts": self.verdicts or ("None.",),
+            "Most lost calls": self.losses or ("None.",),
+            "Not included": self.left_out,
         }
 
     def text(self) -> str:
@@ -200,7 +200,7 @@ def summary(
     """
     former = _score(before) + ("" if has_one_scale else ", judge changed, not comparable")
     return [
-        f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
+        f"{whole(now.height)} sessions ({whole(before.height)} in the {days} days before)",
         f"mean score {_score(now)} of 100 (before {former}), {_sessions_behind(now)}",
         f"cost {_cost(now)} (before {_cost(before)})",
         *_merged(now, before),
@@ -247,9 +247,8 @@ def _sessions_behind(rows: pl.DataFrame) -> str:
     if shown == scored:
         return f"of {whole(scored)} scored sessions"
     return (
-        f"of {whole(shown)} of {whole(scored)} scored sessions. The others "
-        f"({whole(scored - shown)}) wait for a blind review, and no mean or change from the days "
-        "before counts them"
+        f"of {whole(shown)} of {whole(scored)} scored sessions. Means and changes exclude the "
+        f"others ({whole(scored - shown)}), which await a blind review"
     )
 
 

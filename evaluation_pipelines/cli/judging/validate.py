@@ -60,7 +60,7 @@ def validate_judge(
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Measure how good the judge is: let it judge sessions whose flaws are known.
+    """Measure the judge on sessions with known flaws.
 
     A run that ends early, also by Ctrl-C, prints and keeps the verdicts that have arrived.
     """

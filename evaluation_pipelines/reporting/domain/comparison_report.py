@@ -355,7 +355,7 @@ def markdown_report(comparison: Comparison) -> str:
 def markdown_answers(shown: Report) -> str:
     """Return the first screen: a row for each label, what got worse, and the answers in full."""
     if not shown.labels.rows:
-        return "No scored sessions in this time."
+        return "No scored sessions in this period."
     every, *how = shown.overview
     parts = [_sentence(shown.caveat)] if shown.caveat else []
     parts += [shown.labels.markdown(), _sentence(every)]

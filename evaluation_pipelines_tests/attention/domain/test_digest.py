@@ -123,7 +123,7 @@ def test_the_summary_says_what_is_unknown() -> None:
     nothing = week()
     now = pl.concat([week(("a", "m", 61)), week(("a", "m", None), cost=None)])
     assert summary(now, nothing, 7) == [
-        "2 sessions (the 7 days before 0)",
+        "2 sessions (0 in the 7 days before)",
         "mean score 61.0 of 100 (before -), of 1 scored sessions",
         "cost $1.00, unknown for 1 (before -)",
     ]
@@ -142,8 +142,8 @@ def test_a_mean_names_the_sessions_that_are_in_it_and_those_that_are_not() -> No
     _, mean, _ = summary(now, week(), 7)
     # (60 + 70) / 2; of four sessions three are scored, and one of these is withheld
     assert mean == (
-        "mean score 65.0 of 100 (before -), of 2 of 3 scored sessions. The others (1) wait for a "
-        "blind review, and no mean or change from the days before counts them"
+        "mean score 65.0 of 100 (before -), of 2 of 3 scored sessions. Means and changes exclude "
+        "the others (1), which await a blind review"
     )
 
 
@@ -157,8 +157,8 @@ def test_tools_without_a_lost_call_are_left_out() -> None:
 def test_an_empty_section_says_so() -> None:
     digest = Digest(date(2026, 6, 1), date(2026, 6, 7), ["s"], ["n"], [], [], [], [], ["l"], [])
     assert digest.text() == (
-        "Agent sessions from 2026-06-01 to 2026-06-07\n\nIn short\n- s\n\n"
+        "Agent sessions from 2026-06-01 to 2026-06-07\n\nSummary\n- s\n\n"
         "Needs attention\n- n\n\nBetter\n"
-        "- Nothing beyond chance.\n\nWorse\n- Nothing beyond chance.\n\nVerdicts that changed\n"
-        "- None.\n\nMost calls lost\n- None.\n\nLeft out\n- l\n"
+        "- Nothing beyond chance.\n\nWorse\n- Nothing beyond chance.\n\nChanged verdicts\n"
+        "- None.\n\nMost lost calls\n- None.\n\nNot included\n- l\n"
     )

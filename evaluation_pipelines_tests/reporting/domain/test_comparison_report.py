@@ -160,8 +160,8 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
 def test_an_empty_comparison_is_a_page_too() -> None:
     nothing = compared([])
     Page(html_page(nothing))
-    assert "No scored sessions in this time" in html_page(nothing)
-    assert "No scored sessions in this time" in markdown_report(nothing)
+    assert "No scored sessions in this period" in html_page(nothing)
+    assert "No scored sessions in this period" in markdown_report(nothing)
 
 
 def test_judged_models_show_what_people_would_have_said() -> None:
