@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -265,8 +266,8 @@ def _gather_sent(
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
-    pending = RebuildQueue(stores.ledger).pending(now)
-    is_behind = bool(unread) or any(_is_unbuilt(stores, row.session_date) for row in pending)
+    pending = [row.session_date for row in RebuildQueue(stores.ledger).pending(now)]
+    is_behind = bool(unread) or _are_unbuilt(stores, pending)
     facts = Facts(
         now=now,
         unread_bytes=sum(file.file.size_bytes - file.position for file in unread),
@@ -389,13 +390,17 @@ def _unread(
         return [], [], None, str(error)
 
 
-def _is_unbuilt(stores: Stores, day: date) -> bool:
+def _are_unbuilt(stores: Stores, days: Sequence[date]) -> bool:
     """Return True if a day has newer telemetry than sessions; overrides only change scores."""
+    if not days:
+        return False
     landed, built = (
-        max((part.part_id for part in Manifest(stores.ledger).current(table.name, day)), default=0)
-        for table in (AGENT_EVENTS_LANDED, AGENT_SESSIONS)
+        {part.session_date: part.part_id for part in sorted(parts, key=attrgetter("part_id"))}
+        for parts in map(
+            Manifest(stores.ledger).all_current, (AGENT_EVENTS_LANDED.name, AGENT_SESSIONS.name)
+        )
     )
-    return landed > built
+    return any(landed.get(day, 0) > built.get(day, 0) for day in days)
 
 
 def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:
