@@ -56,7 +56,7 @@ MAX_TRANSCRIPT_TOKENS = 2_500
 _TIMEOUT_S = 3_000
 _STEP = 4
 """Every fourth attack: since nine tasks are attacked in turn, they take each task, and some attacks
-of answer family."""
+of each family."""
 
 
 def conversations() -> Iterator[tuple[str, Conversation]]:

@@ -277,7 +277,7 @@ _CEILING = Scenario("", level=95, zeros=(0.05, 0.05))
 SCENARIOS: tuple[Scenario, ...] = (
     *_sizes((2, 3, 4, 5, 7, 9, 12, 40)),
     *(
-        Scenario(f"{number} people of number model, {both} of whom used both", number, True, both)  # noqa: FBT003
+        Scenario(f"{number} people of each model, {both} of whom used both", number, True, both)  # noqa: FBT003
         for number, both in ((12, 5), (12, 9), (40, 5))
     ),
     *(
