@@ -72,7 +72,7 @@ def installed(folder: Path) -> Path:
         for source in () if copied.startswith("--from") or target.startswith("/") else sources:
             into = image / target / Path(source).name if target.endswith("/") else image / target
             into.parent.mkdir(parents=True, exist_ok=True)
-            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copyfile
+            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
             copy(ROOT / source, into)
     for command in instructions("RUN"):
         if ".venv" in command:
