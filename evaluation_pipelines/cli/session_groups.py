@@ -128,14 +128,15 @@ def group_figures(
     Returns:
         Columns ``name``, ``sessions``, of a sub-agent, skill or command SUMMED, ``score`` (mean,
         0-100), ``known_scores`` (of how many sessions it is), ``before`` (the mean of as many days
-        before the span), ``change`` (null if another judge scored before: not comparable),
+        before the span), ``change`` (null if a profile's judge changed: not comparable),
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """
     first, last = span
     day, length = pl.col("session_date"), last - first + timedelta(days=1)
     within, before = _is_within(span), day.is_between(first - length, first, "left")
-    has_one_scale = is_one_scale(turns, first - length, last)
+    cut = {turn.profile_id for turn in turns if not is_one_scale([turn], first - length, last)}
+    is_cut = (within | before) & pl.col("profile_id").is_in(cut)
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
     used = [name for name in SUMMED if name in rows.columns and column == "used_name"]
@@ -152,8 +153,9 @@ def group_figures(
             known_costs=known.sum().cast(pl.Int64),
             failed_share=pl.when(calls > 0).then(failed / calls),
             last_date=day.max(),
+            is_cut=is_cut.any(),
         )
-        .with_columns(change=pl.when(has_one_scale).then(pl.col("score") - pl.col("before")))
+        .with_columns(change=pl.when(~pl.col("is_cut")).then(pl.col("score") - pl.col("before")))
         .select(
             *("name", "sessions", *(name for name in used if name != "cost_usd")),
             *("score", "known_scores", "before", "change"),
