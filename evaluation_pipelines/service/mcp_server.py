@@ -26,6 +26,7 @@ from evaluation_pipelines.comparison.domain.before_after import sentences
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.comparison.domain.groups import BY_MODEL, WHAT
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judge_changes.domain.judges import is_one_scale, on_newest_scale
 from evaluation_pipelines.judging.domain.badge import shown_scoring
 from evaluation_pipelines.judging.domain.prompt.fence import fenced
 from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, plain_text, shown_texts
@@ -40,6 +41,7 @@ from evaluation_pipelines.reporting.session_view import SessionView, session_vie
 from evaluation_pipelines.reputation.domain.agent_rating import progress, score_parts
 from evaluation_pipelines.reputation.domain.signals import AGENT_NAME
 from evaluation_pipelines.reputation.submitted import agent_organizations, agent_windows, counted
+from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey
 from evaluation_pipelines.service.caller import (
     check_role,
@@ -294,6 +296,7 @@ class Questions:
     ) -> Any:
         """Summarize the last 7 days of a person and the 7 before: scores, costs, worst sessions.
 
+        Mean scores are on the scale of the newest judge, and not comparable if that is impossible.
         Without keys and without a person: the week of everyone on this machine.
         """
         asker = self._asker()
@@ -312,15 +315,17 @@ class Questions:
             ]
             rows = rows.filter(pl.col("person_id").is_in(ids))
         first = today - timedelta(days=_WEEK_DAYS - 1)
-        week = asker.on(rows, first, _WEEK_DAYS)
-        before = asker.on(rows, first - timedelta(days=_WEEK_DAYS), _WEEK_DAYS)
+        first_before = first - timedelta(days=_WEEK_DAYS)
+        scaled, turns = on_newest_scale(rows, asker.stores.lake.read_whole(JUDGE_CHANGES))
+        week, before = (asker.on(scaled, day, _WEEK_DAYS) for day in (first, first_before))
         worst = week.drop_nulls("effective_100").sort("effective_100").head(_WORST)
         return {
             "person": "everyone" if rows is asker.rows else who,
             "first_day": f"{first}",
             "last_day": f"{today}",
-            "week": _summary(week),
-            "week_before": _summary(before),
+            "week": _summary(week.with_columns(effective_100="score")),
+            "week_before": _summary(before.with_columns(effective_100="score")),
+            "are_mean_scores_comparable": is_one_scale(turns, first_before, today),
             "lowest_scores": _listed(asker, worst),
             "lost_calls": _lost_by_tool(asker.tool_calls(week), _WORST),
         }

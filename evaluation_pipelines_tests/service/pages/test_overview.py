@@ -17,6 +17,7 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
+from evaluation_pipelines.service.mcp_server import Questions
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
@@ -162,9 +163,13 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     ]
     assert means == ["68.0", "68.0"]
     assert "on the scale of the new judge" in client.get("/").text
+    week = Questions(workplace.stores, lambda: then).my_week()
+    assert (week["week"]["mean_score"], week["are_mean_scores_comparable"]) == (68.0, True)
     # If days before and after cannot be compared, a name has a row of each.
     cut = changes.with_columns(trend=pl.lit("cut"))
     workplace.lake.write(cut, JUDGE_CHANGES, None)
+    week = Questions(workplace.stores, lambda: then).my_week()
+    assert (week["week"]["mean_score"], week["are_mean_scores_comparable"]) == (64.0, False)
     page = client.get("/trends?by=agent&step=all").text
     assert ' <span class="small below">judge before 2026-06-02</span></td>' in page
 
