@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -157,39 +157,27 @@ def _read_plan_file(name: str, path: Path) -> Plan:
     return plan
 
 
+def _expected(least: float, meaning: str, usual: float) -> Any:
+    """Return an option about what is expected of an experiment, in points up to 100."""
+    text = f"{meaning}. Default: {usual:g}."
+    return typer.Option(min=least, max=100, callback=known_number, help=text)
+
+
 @app.command("show")
 def show_experiment(
     name: Annotated[str, NAME],
     difference: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            max=100,
-            callback=known_number,
-            help=f"Wanted difference in points. Default: {DIFFERENCE:g}.",
-        ),
+        float | None, _expected(0.1, "Wanted difference in points", DIFFERENCE)
     ] = None,
     sessions: Annotated[
         int | None,
         typer.Option(min=4, help=f"Expected sessions of each person. Default: {SESSIONS}."),
     ] = None,
     run_sd: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            max=100,
-            callback=known_number,
-            help=f"Standard deviation of a person's sessions. Default: {RUN_SD:g}.",
-        ),
+        float | None, _expected(0.1, "Standard deviation of a person's sessions", RUN_SD)
     ] = None,
     tau: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=100,
-            callback=known_number,
-            help=f"Deviation of people's true differences. Default: {TAU:g}.",
-        ),
+        float | None, _expected(0, "Deviation of people's true differences", TAU)
     ] = None,
     form: Annotated[OutputFormat, format_option(*DATA)] = OutputFormat.TABLE,
 ) -> None:

@@ -1,5 +1,7 @@
 """A prompt can be queued while calls run: they wait for their results."""
 
+from typing import NamedTuple
+
 import msgspec
 import pytest
 
@@ -57,45 +59,49 @@ def calls(*pieces: Piece) -> list[dict[str, str]]:
     return [record for record in records if record["event.name"].startswith("transcript.tool_")]
 
 
-@pytest.mark.parametrize("capture", LINES)
-def test_a_call_is_whole_if_a_prompt_is_queued_while_it_runs(capture: str) -> None:
-    call, prompt, _ = LINES[capture]
-    file = transcript(capture)
+class Captured(NamedTuple):
+    """A transcript: its lines, where the first and the last call are, a prompt, the last answer."""
+
+    file: TranscriptFile
+    lines: list[bytes]
+    first: int
+    last: int
+    prompt: bytes
+    last_answer: bytes
+
+
+@pytest.fixture(params=LINES)
+def captured(request: pytest.FixtureRequest) -> Captured:
+    call, prompt, answer = LINES[request.param]
+    file = transcript(request.param)
     lines = file.path.read_bytes().splitlines(keepends=True)
+    first, *_, last = [number for number, line in enumerate(lines) if call in line]
+    prompts, answers = ([line for line in lines if mark in line] for mark in (prompt, answer))
+    return Captured(file, lines, first, last, prompts[0], answers[-1])
+
+
+def test_a_call_is_whole_if_a_prompt_is_queued_while_it_runs(captured: Captured) -> None:
+    file, lines, at, _, queued, _ = captured
     expected = calls(read(file))
     assert expected
-    at = next(number for number, line in enumerate(lines) if call in line) + 1
-    queued = next(line for line in lines if prompt in line)
-    first = read(written(file, [*lines[:at], queued]))
-    file = written(file, [*lines[:at], queued, *lines[at:]])
+    first = read(written(file, [*lines[: at + 1], queued]))
+    file = written(file, [*lines[: at + 1], queued, *lines[at + 1 :]])
     assert calls(first) == []
     assert calls(first, read(file, first)) == expected
     assert calls(read(file)) == expected
 
 
-@pytest.mark.parametrize("capture", LINES)
-def test_an_interrupted_call_waits_until_the_next_answer(capture: str) -> None:
-    call, prompt, answer = LINES[capture]
-    file = transcript(capture)
-    lines = file.path.read_bytes().splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if call in line)
-    next_prompt = next(line for line in lines if prompt in line)
-    last_answer = [line for line in lines if answer in line][-1]
+def test_an_interrupted_call_waits_until_the_next_answer(captured: Captured) -> None:
+    file, lines, at, _, next_prompt, last_answer = captured
     file = written(file, [*lines[: at + 1], next_prompt])
     assert read(file).end <= sum(map(len, lines[:at]))
     file = written(file, [*lines[: at + 1], next_prompt, last_answer])
     assert read(file).end == file.size_bytes
 
 
-@pytest.mark.parametrize("capture", LINES)
-def test_a_prompt_queued_during_an_ended_call_gives_up_no_later_call(capture: str) -> None:
-    call, prompt, answer = LINES[capture]
-    file = transcript(capture)
-    lines = file.path.read_bytes().splitlines(keepends=True)
+def test_a_prompt_queued_during_an_ended_call_gives_up_no_later_call(captured: Captured) -> None:
+    file, lines, first, last, queued, last_answer = captured
     expected = calls(read(file))
-    queued = next(line for line in lines if prompt in line)
-    first, *_, last = [number for number, line in enumerate(lines) if call in line]
-    last_answer = [line for line in lines if answer in line][-1]
     before, between, after = lines[: first + 1], lines[first + 1 : last + 1], lines[last + 1 :]
     assert calls(read(written(file, [*before, *between]))) == expected[:-1]
     file = written(file, [*before, queued, *between, last_answer, *after])
