@@ -310,7 +310,7 @@ def why_not_read(name: str) -> str:
     """Return why files with such a name are not read."""
     if name.lower().endswith((".bz2", ".xz", ".zip")):
         return "only .gz and .zst can be unpacked: unpack it first"
-    return "names must end in .jsonl, .json or .pb, with or without .gz or .zst: rename it or move it"
+    return "names must end in .jsonl, .json or .pb, optionally .gz or .zst: rename it or move it"
 
 
 def summarize_skipped(skipped: Iterable[SkippedFile]) -> Iterator[tuple[str, str]]:
