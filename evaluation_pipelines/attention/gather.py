@@ -376,18 +376,32 @@ def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]
 def _unread(
     stores: Stores,
 ) -> tuple[list[UnreadFile], list[UnreadFile], datetime | None, str | None]:
-    """Return the files with complete unread lines and those with half a line.
+    """Return the unread files and those of which only half a line is unread.
 
-    Also since when the complete ones wait, or why the files cannot be listed.
+    Also since when the former wait, or why the files cannot be listed.
     """
     try:
         listed, _ = find_unread_files(stores, in_order=False)
-        unread, half = list[UnreadFile](), list[UnreadFile]()
-        for file in listed:
-            (unread if has_complete_line(stores, file) else half).append(file)
+        half = _half_read(stores, listed)
+        unread = [file for file in listed if file not in half]
         return unread, half, unread_since(stores, unread), None
     except LandingError as error:
         return [], [], None, str(error)
+
+
+def _half_read(stores: Stores, listed: Sequence[UnreadFile]) -> list[UnreadFile]:
+    """Return the files without a complete unread line that are older than all with one.
+
+    So only one file of a backlog is opened. One that cannot be read may have lines.
+    """
+    half = []
+    for file in sorted(listed, key=lambda unread: unread.file.modified_at_ns):
+        is_complete = has_complete_line(stores, file)
+        if is_complete:
+            break
+        if is_complete is False:
+            half.append(file)
+    return half
 
 
 def _are_unbuilt(stores: Stores, days: Sequence[date]) -> bool:

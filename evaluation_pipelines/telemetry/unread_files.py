@@ -224,14 +224,14 @@ def _generation(source: SourceFile) -> int:
     return int(source.file_id.rpartition("-")[2])
 
 
-def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool:
-    """Return True if a file has at least one complete unread line."""
+def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool | None:
+    """Return whether a file has a complete unread line; ``None`` if it cannot be read."""
     try:
         with stores.landing.open(unread_file.file) as handle:
             documents = open_documents(handle, stores.settings, is_final=unread_file.is_final)
             return next(documents.read(unread_file.position), None) is not None
-    except OSError:  # moved: the next listing has its new name
-        return False
+    except OSError:  # no permission, or moved: the next listing has its new name
+        return None
 
 
 def is_unread(source: SourceFile, size_bytes: int, *, is_stream: bool) -> bool:

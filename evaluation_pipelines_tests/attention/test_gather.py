@@ -1,0 +1,57 @@
+"""What is unread: files that cannot be read, half lines, a backlog."""
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.attention import gather
+from evaluation_pipelines.attention.domain.item import State
+from evaluation_pipelines.attention.domain.items import attention
+from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.unread_files import UnreadFile, has_complete_line
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.workplace import Workplace
+
+
+def make_old(path: Path) -> None:
+    """Let its last change be two minutes ago."""
+    os.utime(path, (time.time() - 120,) * 2)
+
+
+def kinds(workplace: Workplace) -> set[str]:
+    """Return the kinds of the items about unread files that need something."""
+    facts = gather.gather_sent(workplace.stores, datetime.now(UTC))
+    return {item.kind for item in attention(facts) if item.state is not State.OK} - {"clock"}
+
+
+def test_a_file_that_cannot_be_read_is_unread_and_no_half_line(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(workplace.land("logs.jsonl", session_with_texts("a")))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("no permission")
+
+    monkeypatch.setattr(Landing, "open", refuse)
+    assert kinds(workplace) == {"unread"}
+
+
+def test_of_a_backlog_one_file_is_asked_whether_it_has_a_line(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(workplace.land("half.jsonl", b"half a line"))
+    for name in "abc":
+        workplace.land(f"{name}.jsonl", session_with_texts(name))
+    asked = []
+
+    def ask(stores: Stores, unread: UnreadFile) -> bool | None:
+        asked.append(unread.file.path)
+        return has_complete_line(stores, unread)
+
+    monkeypatch.setattr(gather, "has_complete_line", ask)
+    assert kinds(workplace) == {"half_line", "unread"}
+    assert asked == ["half.jsonl", "a.jsonl"]
