@@ -16,7 +16,8 @@ DAYS = 7
 
 EVENT_COLUMNS = (
     *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
-    *("cost_source", "input_tokens", "agent_id", "span_scope", "source_event_name", "session_id"),
+    *("cost_source", "list_price_usd", "input_tokens", "agent_id", "span_scope"),
+    *("source_event_name", "session_id"),
 )
 SESSION_COLUMNS = (
     *("source_cli", "person_id", "user_id", "user_email", "repository", "team"),
@@ -28,6 +29,9 @@ _RARE = 0.05
 
 _RARE_OF_SESSIONS = 0.5
 """The same of sessions: who sends an attribute for some of them does not for the others."""
+
+_MOST_MODELS = 5
+"""Models without a price that are named; more are only counted."""
 
 _ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 
@@ -185,18 +189,24 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame) -> list[Arrival]:
 
 
 def _without_price(events: pl.DataFrame) -> list[Gap]:
-    """Return a gap for each model of which requests have tokens, and neither cost nor price."""
-    is_known = pl.col("cost_source").is_in(["reported", "priced"]).fill_null(value=False)
-    requests = events.filter(~is_known, event_name="api_request").drop_nulls("input_tokens")
-    models = requests.drop_nulls("model").group_by("model").agg(pl.col("session_id").n_unique())
+    """Return gaps for the models whose requests have tokens, and hardly any a cost or price."""
+    is_reported = pl.col("cost_source").eq_missing("reported")
+    is_known = is_reported | pl.col("list_price_usd").is_not_null()
+    requests = events.filter(event_name="api_request").drop_nulls(["input_tokens", "model"])
+    of_models = requests.group_by("model").agg(
+        share=is_known.mean(), sessions=pl.col("session_id").filter(~is_known).n_unique()
+    )
+    lacking = of_models.filter(pl.col("share") <= _RARE).sort("model")
+    lacks = [
+        (model, f"unknown, so that {pluralize(number, 'session lacks', 'sessions lack')} costs")
+        for model, _, number in lacking.head(_MOST_MODELS).iter_rows()
+    ]
+    if more := lacking.height - len(lacks):
+        lacks.append((pluralize(more, "more model"), "unknown"))
+    switch = "its price in data/prices.yaml (EVAL_PRICES_PATH), for telemetry read after that"
     return [
-        Gap(
-            f"price of {model}",
-            "cost efficiency, points per dollar",
-            "its price in data/prices.yaml (EVAL_PRICES_PATH), for telemetry read after that",
-            f"unknown, so that {pluralize(number, 'session lacks', 'sessions lack')} costs",
-        )
-        for model, number in models.sort("model").iter_rows()
+        Gap(f"price of {model}", "cost efficiency, points per dollar", switch, lack)
+        for model, lack in lacks
     ]
 
 

@@ -76,6 +76,29 @@ def test_models_without_a_price_are_named_with_their_sessions_and_the_file() -> 
     assert gap.switch.startswith("its price in data/prices.yaml ")
 
 
+def without_price(*rows: dict[str, Any]) -> list[str]:
+    """Return what requests of unknown costs lack."""
+    unknown = {"event_name": "api_request", "cost_source": "unknown"}
+    (found,) = arrivals(events(*({**unknown, **row} for row in rows)), sessions({}))
+    return [gap.what for gap in found.gaps]
+
+
+def test_a_model_with_a_price_is_not_named_for_a_few_costs_that_are_unknown() -> None:
+    priced = {"cost_source": "priced", "list_price_usd": 1.0}
+    # 1 of 20 with a price is 5%, and 1 of 19 is more.
+    assert without_price(priced, *[{}] * 19) == ["price of m"]
+    assert without_price(priced, *[{}] * 18) == []
+    # A subscription has list prices, and a program that reports costs requires none.
+    assert without_price(*[{"list_price_usd": 1.0}] * 20, {"cost_source": "reported"}) == []
+
+
+def test_of_many_models_without_a_price_five_are_named() -> None:
+    named = [f"price of m{number}" for number in range(5)]
+    six, seven = ([{"model": f"m{number}"} for number in range(models)] for models in (6, 7))
+    assert without_price(*six) == [*named, "price of 1 more model"]
+    assert without_price(*seven) == [*named, "price of 2 more models"]
+
+
 def test_texts_of_transcripts_have_another_switch() -> None:
     telemetry = {"event_name": "user_prompt", "has_content": False}
     transcript = {**telemetry, "source_event_name": "transcript.user_prompt"}
