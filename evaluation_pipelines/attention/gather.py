@@ -270,7 +270,7 @@ def _gather_sent(
     is_behind = bool(unread) or _are_unbuilt(stores, pending)
     facts = Facts(
         now=now,
-        unread_bytes=sum(file.file.size_bytes - file.position for file in unread),
+        unread_bytes=sum(file.unread_bytes for file in unread),
         oldest_unread=oldest_unread,
         why_not_listed=why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
@@ -421,7 +421,7 @@ def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:
     """Return path, unread bytes and last change of a file without a complete unread line."""
     file = unread.file
     changed_at = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
-    return stores.landing.shown(file.path), file.size_bytes - unread.position, changed_at
+    return stores.landing.shown(file.path), unread.unread_bytes, changed_at
 
 
 def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:

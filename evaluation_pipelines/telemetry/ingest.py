@@ -135,10 +135,7 @@ class Ingest:
     def _run(self, hold: Hold, progress: Progress, report: IngestReport) -> None:
         unread_files, skipped = find_unread_files(self.stores)
         report.skipped += skipped
-        unread_bytes = sum(
-            max(unread.file.size_bytes - unread.position, 0) for unread in unread_files
-        )
-        progress.begin("reading telemetry", unread_bytes)
+        progress.begin("reading telemetry", sum(unread.unread_bytes for unread in unread_files))
         settings = self.stores.settings
         chosen = open_engine(settings.engine, settings.ledger_url, settings.ingest_processes)
         with chosen as engine, infrequent_gc():

@@ -81,6 +81,12 @@ class UnreadFile:
         """Bytes that have been read."""
         return self.source.position if self.source else 0
 
+    @property
+    def unread_bytes(self) -> int:
+        """Unread bytes on disk."""
+        size = self.file.size_bytes
+        return size if self.source is None else _unread_bytes(self.source, size)
+
 
 def find_unread_files(
     stores: Stores, *, in_order: bool = True

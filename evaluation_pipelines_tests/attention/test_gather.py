@@ -1,5 +1,6 @@
-"""What is unread: files that cannot be read, half lines, a backlog."""
+"""What is unread: files that cannot be read, half lines, a backlog, compressed files."""
 
+import gzip
 import os
 import time
 from datetime import UTC, datetime
@@ -55,3 +56,15 @@ def test_of_a_backlog_one_file_is_asked_whether_it_has_a_line(
     monkeypatch.setattr(gather, "has_complete_line", ask)
     assert kinds(workplace) == {"half_line", "unread"}
     assert asked == ["half.jsonl", "a.jsonl"]
+
+
+def test_unread_bytes_of_a_compressed_file_are_counted_as_they_are_stored(
+    workplace: Workplace,
+) -> None:
+    """More bytes were read from it, after decompression, than it has."""
+    first, more = (gzip.compress(session_with_texts(name)) for name in "ab")
+    workplace.land("logs.jsonl.gz", first)
+    workplace.ingest()
+    workplace.land("logs.jsonl.gz", more, "ab")
+    facts = gather.gather_sent(workplace.stores, datetime.now(UTC))
+    assert facts.unread_bytes == len(first + more)
