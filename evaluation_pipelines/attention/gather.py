@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
-from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -222,22 +221,17 @@ def gather(
     queue, alerts = RebuildQueue(stores.ledger).all(), AlertStore(stores.ledger).all()
     facts = _gather_sent(stores, now, view, readable, queue)
     book_days = frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
-    due = [row for row in queue if not (row.is_built or row.parked)]
     found = replace(
         facts,
         examined=examined,
         serves_at=serves_at,
         is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
-        due=len(due),
         alerts=[row for row in alerts if row.ended_at is None],
         risks=readable.of(lambda: _risks(stores, view, alerts), {}),
         others=[
             *facts.others,
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
             *transcripts(TranscriptReads(stores.ledger).lines()),
-            waiting_dates(
-                len(due), min((queued_date.touched_at for queued_date in due), default=None), now
-            ),
             *silent_locks(_at_work(stores), now),
             *_outgoing(stores, now),
             *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
@@ -266,8 +260,9 @@ def _gather_sent(
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
-    pending = [row.session_date for row in RebuildQueue(stores.ledger).pending(now)]
-    is_behind = bool(unread) or _are_unbuilt(stores, pending)
+    due = [row for row in queue if not (row.is_built or row.parked)]
+    is_behind = bool(unread) or _are_unbuilt(stores, due)
+    oldest_due = min((row.touched_at for row in due), default=None)
     facts = Facts(
         now=now,
         unread_bytes=sum(file.unread_bytes for file in unread),
@@ -275,6 +270,7 @@ def _gather_sent(
         why_not_listed=why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
         stale_hours=stores.settings.stale_telemetry_hours,
+        due=len(due),
         rises=None if recent is None else _rises(view, recent, now),
         parked=[
             (
@@ -288,7 +284,10 @@ def _gather_sent(
         regressions=regressions,
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
         dagster_url=None if dagster is None else str(dagster).rstrip("/"),
-        others=[*half_lines((_half(stores, file) for file in half), now)],
+        others=[
+            *half_lines((_half(stores, file) for file in half), now),
+            waiting_dates(len(due), oldest_due, now),
+        ],
     )
     met = filter(None, (queued_date.damage for queued_date in queue))
     facts = replace(facts, damage=list(dict.fromkeys([*met, *readable.errors])))
@@ -404,17 +403,15 @@ def _half_read(stores: Stores, listed: Sequence[UnreadFile]) -> list[UnreadFile]
     return half
 
 
-def _are_unbuilt(stores: Stores, days: Sequence[date]) -> bool:
-    """Return True if a day has newer telemetry than sessions; overrides only change scores."""
-    if not days:
-        return False
-    landed, built = (
-        {part.session_date: part.part_id for part in sorted(parts, key=attrgetter("part_id"))}
-        for parts in map(
-            Manifest(stores.ledger).all_current, (AGENT_EVENTS_LANDED.name, AGENT_SESSIONS.name)
-        )
-    )
-    return any(landed.get(day, 0) > built.get(day, 0) for day in days)
+def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate]) -> bool:
+    """Return True if a date has newer telemetry than sessions; overrides only change scores."""
+
+    def newest(table: Table, day: date) -> int:
+        parts = Manifest(stores.ledger).current(table.name, day)
+        return max((part.part_id for part in parts), default=0)
+
+    days = (row.session_date for row in due)
+    return any(newest(AGENT_EVENTS_LANDED, day) > newest(AGENT_SESSIONS, day) for day in days)
 
 
 def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:

@@ -161,10 +161,15 @@ def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     workplace.ingest()
     assert check_alerts(workplace.stores, NOW, LOG) == {}
+    queue = RebuildQueue(workplace.ledger)
+    (due,) = (row for row in queue.all() if not row.is_built)
+    queue.mark_failed(due.session_date, due.version, "torn", NOW)  # it waits for a retry
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    queue.touch({due.session_date}, NOW)
     workplace.build()
     workplace.land("logs.jsonl", b"half a li", "ab")
     # An override of a score queues its date, too, without any telemetry.
-    RebuildQueue(workplace.ledger).touch({JUNE.date()}, NOW)
+    queue.touch({JUNE.date()}, NOW)
     assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
 
 
