@@ -137,13 +137,13 @@ def visible_alerts(
 ) -> list[Alert | None]:
     """Return alerts without the sessions ``waiting``; ``None`` for one that has no others.
 
-    That a session is among those below their threshold tells its score: neither text nor number
-    has it.
+    A session listed as below its threshold reveals its score, so neither the text nor the count
+    includes it. An alert of quality risks whose sessions are not known is left out.
     """
     if not waiting:
         return list(alerts)
     causes = {alert.cause for alert in alerts if alert.kind == QUALITY_RISKS}
-    every = AlertStore(ledger).all()
+    every = AlertStore(ledger).all() if causes else []
     ids = {row.alert_id: row.alert.cause for row in every if row.alert.cause in causes}
     risks = {ids[found]: keys for found, keys in alert_risks(ledger, every, ids).items()}
     return [_visible(alert, risks.get(alert.cause, {}), waiting) for alert in alerts]
@@ -155,7 +155,7 @@ def _visible(
     if alert.kind != QUALITY_RISKS:
         return without_sessions(alert, waiting)
     shown = [json.loads(payload) for key, payload in risks.items() if key not in waiting]
-    if len(shown) == len(risks):
+    if shown and len(shown) == len(risks):
         return alert
     return quality_risk_alert(alert.cause, shown) if shown else None
 
