@@ -149,14 +149,15 @@ def below_threshold(number: int) -> str:
 
 
 def without_sessions(alert: Alert, sessions: Collection[SessionKey]) -> Alert:
-    """Return a regression without its lines with the scores of some sessions; others as they are.
+    """Return a regression without its lines about some sessions; others as they are.
 
     A line has no organization: one about a session of the same name in another is left out, too.
     """
     if alert.kind != REGRESSION:
         return alert
     starts = tuple(sanitize(f"{key}: score ", LONGEST_LINE).rstrip("…") for _, key in sessions)
-    lines = alert.text.splitlines()
+    bare = {sanitize(key, LONGEST_LINE) for _, key in sessions}  # without its score
+    lines = [line for line in alert.text.splitlines() if line not in bare]
     return replace(alert, text="\n".join(line for line in lines if not line.startswith(starts)))
 
 

@@ -1,5 +1,6 @@
 """Texts of alerts stay plain, whatever telemetry puts into them."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -110,5 +111,8 @@ def test_a_regression_does_not_list_the_sessions_that_await_review() -> None:
     alert = alert_of("x", item)
     left = "a:1: score 12 (06-01 10:00, scout, m)"
     assert without_sessions(alert, {("acme", "a"), ("acme", long)}).text == left
+    # If sessions cannot be read, a line is the key alone.
+    bare = alert_of("x", replace(item, parts=tuple(Part("", key) for key in ("a", "a:1", long))))
+    assert without_sessions(bare, {("acme", "a"), ("acme", long)}).text == "a:1"
     spent = Alert(SPENDING, "x", "acme spent $3", "a: $2.00 (model m)")
     assert without_sessions(spent, {("acme", "a")}) == spent
