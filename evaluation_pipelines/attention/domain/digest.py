@@ -1,16 +1,20 @@
 """A week in short: what got better and worse, verdicts, cost, losses, and what was left out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.attention.domain.items import Facts
-from evaluation_pipelines.attention.domain.messages import DIGEST, Alert, sanitize
+from evaluation_pipelines.attention.domain.items import Facts, rise_cause
+from evaluation_pipelines.attention.domain.messages import (
+    DIGEST,
+    Alert,
+    regression_cause,
+    sanitize,
+)
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State, compared_with
-from evaluation_pipelines.comparison.domain.runs import MODEL
 from evaluation_pipelines.formatting import number, points, usd, whole
 from evaluation_pipelines.outcomes.domain.by_session import TRACKED_DAYS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
@@ -150,19 +154,19 @@ def unlisted(
     """Return facts without the regressions and rises that a digest lists as what got worse."""
     return replace(
         facts,
-        regressions=_without(facts.regressions, regressions, ("classification_label", *MODEL)),
-        rises=_without(facts.rises, rises, ("measure", "organization_id", "agent_id")),
+        regressions=_without(facts.regressions, regressions, regression_cause),
+        rises=_without(facts.rises, rises, rise_cause),
     )
 
 
 def _without(
     rows: Sequence[Mapping[str, Any]] | None,
     others: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
+    cause: Callable[[Mapping[str, Any]], str],
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the rows that differ from all others in some columns."""
-    known = {tuple(row[name] for name in names) for row in others}
-    return rows and [row for row in rows if tuple(row[name] for name in names) not in known]
+    """Return the rows whose cause no other has."""
+    known = {cause(row) for row in others}
+    return rows and [row for row in rows if cause(row) not in known]
 
 
 def changed_verdicts(

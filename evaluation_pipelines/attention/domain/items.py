@@ -199,7 +199,7 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
         },
         RISE: None
         if facts.rises is None
-        else {_rise_cause(risen): rise(risen) for risen in facts.rises},
+        else {rise_cause(risen): rise(risen) for risen in facts.rises},
     }
 
 
@@ -337,7 +337,8 @@ def rise(row: Mapping[str, Any]) -> Item:
     )
 
 
-def _rise_cause(row: Mapping[str, Any]) -> str:
+def rise_cause(row: Mapping[str, Any]) -> str:
+    """Return the cause shared by all rows of ``rises`` about the same rise."""
     return f"{row['measure']} / {row['organization_id']} / {row['agent_id']}"
 
 

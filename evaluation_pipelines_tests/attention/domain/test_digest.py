@@ -24,6 +24,7 @@ from evaluation_pipelines.comparison.domain.before_after import (
 )
 from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.numerics.estimates import t_quantile
+from evaluation_pipelines_tests.attention.domain.test_items import REGRESSED
 
 
 def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) -> pl.DataFrame:
@@ -100,14 +101,15 @@ def test_a_verdict_changes_with_its_winner_whatever_the_order_of_the_pair() -> N
 
 
 def test_what_got_worse_is_listed_once() -> None:
-    names = ("classification_label", "model", "provider", "model_variant")
-    regressions = [
-        dict(zip(names, row, strict=True))
-        for row in (
-            *[("code", "m", "orchard", None), ("code", "gem", "orchard", None)],
-            *[("docs", "m", "orchard", None), ("code", "m", "orchard", "effort high")],
-        )
-    ]
+    listed = {**REGRESSED, "profile_id": "p", "profile_version": 2}
+    others = (
+        {"model": "gem"},
+        {"provider": "other"},
+        {"classification_label": "docs"},
+        {"model_variant": "effort high"},
+        {"profile_version": 3},
+    )
+    regressions = [listed, *({**listed, **other} for other in others)]
     rise_names = ("measure", "organization_id", "agent_id")
     rises = [
         dict(zip(rise_names, row, strict=True))
