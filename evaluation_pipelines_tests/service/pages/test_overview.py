@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from time import monotonic, sleep
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
@@ -18,6 +19,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.mcp_server import Questions
+from evaluation_pipelines.service.pages import operations
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
@@ -205,7 +207,9 @@ def test_today_is_shown_unfinished_beside_the_last_complete_days(workplace: Work
     assert "2026-06-02</a> unfinished</td>" in page
 
 
-def test_unreadable_lines_are_counted_and_listed_with_place_and_reason(service: Service) -> None:
+def test_unreadable_lines_are_counted_and_listed_with_place_and_reason(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, good = service.client(), session("s1")
     assert client.get("/operations/quarantine").text.count("No unreadable lines.") == 2
     hostile, other = b"<img src=x onerror=1>\n", b"broken\n" * 500 + b"\xff\n"
@@ -217,10 +221,14 @@ def test_unreadable_lines_are_counted_and_listed_with_place_and_reason(service: 
     assert "503 unreadable lines</a>" in client.get("/operations/doctor").text
     page = client.get("/operations/quarantine?since=2026-11-24").text
     assert "Telemetry since 2026-11-24: 503</h2>" in page
-    assert "<p>not JSON (501), not UTF-8 (2).</p>" in page
+    assert "Reasons: 2</summary><p>not JSON (501), not UTF-8 (2).</p>" in page
     assert f"at byte {len(good):,}, 21 bytes<" in page
     assert 'data-name="Lines">500<' in page
     assert "not JSON: " in page
     assert "logs.jsonl" in page
     assert f":{len(good)}</code>" in page
     assert "<img" not in page
+    monkeypatch.setattr(operations, "_MOST_ENTRIES", 1)
+    cut = client.get("/operations/quarantine").text
+    assert "Telemetry: 503</h2>" in cut
+    assert "Reasons of the latest 1 entries: 1</summary>" in cut
