@@ -33,7 +33,7 @@ from evaluation_pipelines.attention.domain.item import (
     RECENT_DAYS,
     Item,
     Page,
-    half_lines,
+    incomplete_lines,
     outgoing,
     quarantine,
     reviews,
@@ -255,7 +255,7 @@ def _gather_sent(
     readable: "_Readable",
     queue: Sequence[QueuedDate],
 ) -> Facts:
-    unread, half, oldest_unread, why_not_listed = _unread(stores)
+    unread, incomplete, oldest_unread, why_not_listed = _unread(stores)
     dagster = stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
@@ -285,7 +285,7 @@ def _gather_sent(
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
         dagster_url=None if dagster is None else str(dagster).rstrip("/"),
         others=[
-            *half_lines((_half(stores, file) for file in half), now),
+            *incomplete_lines((_incomplete(stores, file) for file in incomplete), now),
             waiting_dates(len(due), oldest_due, now),
         ],
     )
@@ -375,32 +375,32 @@ def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]
 def _unread(
     stores: Stores,
 ) -> tuple[list[UnreadFile], list[UnreadFile], datetime | None, str | None]:
-    """Return the unread files and those of which only half a line is unread.
+    """Return the unread files, and apart from them files with only an incomplete line.
 
     Also since when the former wait, or why the files cannot be listed.
     """
     try:
         listed, _ = find_unread_files(stores, in_order=False)
-        half = _half_read(stores, listed)
-        unread = [file for file in listed if file not in half]
-        return unread, half, unread_since(stores, unread), None
+        incomplete = _without_line(stores, listed)
+        unread = [file for file in listed if file not in incomplete]
+        return unread, incomplete, unread_since(stores, unread), None
     except LandingError as error:
         return [], [], None, str(error)
 
 
-def _half_read(stores: Stores, listed: Sequence[UnreadFile]) -> list[UnreadFile]:
-    """Return the files without a complete unread line that are older than all with one.
+def _without_line(stores: Stores, listed: Sequence[UnreadFile]) -> list[UnreadFile]:
+    """Return the files without a complete unread line, up to the first file with one.
 
-    So only one file of a backlog is opened. One that cannot be read may have lines.
+    The oldest is first: only one file of a backlog is opened. An unreadable one may have lines.
     """
-    half = []
+    incomplete = []
     for file in sorted(listed, key=lambda unread: unread.file.modified_at_ns):
         is_complete = has_complete_line(stores, file)
         if is_complete:
             break
         if is_complete is False:
-            half.append(file)
-    return half
+            incomplete.append(file)
+    return incomplete
 
 
 def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate]) -> bool:
@@ -414,7 +414,7 @@ def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate]) -> bool:
     return any(newest(AGENT_EVENTS_LANDED, day) > newest(AGENT_SESSIONS, day) for day in days)
 
 
-def _half(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:
+def _incomplete(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:
     """Return path, unread bytes and last change of a file without a complete unread line."""
     file = unread.file
     changed_at = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)

@@ -30,8 +30,8 @@ from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.evaluation import (
     FAILED_AT_START,
     NOT_ENDED,
-    advice,
     model_api_errors,
+    shown_recommendation,
     with_newest_overrides,
 )
 from evaluation_pipelines.scorecards.domain.overrides import with_states
@@ -128,12 +128,12 @@ class SessionView:
 
     @property
     def recommendation(self) -> str | None:
-        """``keep``, ``review``, ``doff`` or ``None``, as in the list of sessions: ``advice``."""
+        """``keep``, ``review``, ``doff`` or ``None``, as in the list of sessions."""
         found = None if self.performance is None else self.performance["recommendation"]
         score = None if self.evaluation is None else self.evaluation.score_100
         names = ("status", "effective_100", "recommendation")
         row = pl.DataFrame([(self.session["status"], score, found)], names, orient="row")
-        return cast(str | None, row.select(advice()).item())
+        return cast(str | None, row.select(shown_recommendation()).item())
 
     @property
     def session_date(self) -> date:

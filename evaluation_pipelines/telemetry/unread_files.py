@@ -231,7 +231,7 @@ def _generation(source: SourceFile) -> int:
 
 
 def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool | None:
-    """Return whether a file has a complete unread line; ``None`` if it cannot be read."""
+    """Return whether a file has a complete unread line, or ``None`` if it cannot be read."""
     try:
         with stores.landing.open(unread_file.file) as handle:
             documents = open_documents(handle, stores.settings, is_final=unread_file.is_final)

@@ -37,10 +37,10 @@ from evaluation_pipelines.schemas.relations import EVALUATED
 from evaluation_pipelines.scorecards.domain.evaluation import (
     CARD_COLUMNS,
     TAG_COLUMNS,
-    advice,
     is_risk,
     judge_tags,
     needs_reason,
+    shown_recommendation,
     why_low,
     with_newest_overrides,
     worst_criteria,
@@ -384,7 +384,9 @@ def _with_overrides(stores: Stores, rows: pl.DataFrame, overrides: pl.DataFrame)
         risk = pl.when(by_person).then(is_risk(ProfileStore(stores.ledger).registry()))
         changed = changed.with_columns(quality_risk=risk.otherwise("quality_risk"))
         rows = rows.with_columns(changed.get_columns())
-    return rows.with_columns(pl.col("effective_100").is_not_null().alias(IS_SCORED), advice())
+    return rows.with_columns(
+        pl.col("effective_100").is_not_null().alias(IS_SCORED), shown_recommendation()
+    )
 
 
 def _with_end(stores: Stores, rows: pl.DataFrame, now: datetime | None) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What is unread: files that cannot be read, half lines, a backlog, compressed files."""
+"""What is unread: files that cannot be read, incomplete lines, a backlog, compressed files."""
 
 import gzip
 import os
@@ -29,7 +29,7 @@ def kinds(workplace: Workplace) -> set[str]:
     return {item.kind for item in attention(facts) if item.state is not State.OK} - {"clock"}
 
 
-def test_a_file_that_cannot_be_read_is_unread_and_no_half_line(
+def test_a_file_that_cannot_be_read_is_unread_and_not_incomplete(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_old(workplace.land("logs.jsonl", session_with_texts("a")))
@@ -54,7 +54,7 @@ def test_of_a_backlog_one_file_is_asked_whether_it_has_a_line(
         return has_complete_line(stores, unread)
 
     monkeypatch.setattr(gather, "has_complete_line", ask)
-    assert kinds(workplace) == {"half_line", "unread"}
+    assert kinds(workplace) == {"incomplete_line", "unread"}
     assert asked == ["half.jsonl", "a.jsonl"]
 
 

@@ -55,7 +55,7 @@ def test_half_a_line_is_no_telemetry_to_ingest(program: Program) -> None:
     assert "All telemetry is read" in program("doctor", "--offline").out
     os.utime(path, (time.time() - 120,) * 2)
     ran = program("doctor", "--offline")
-    assert "warning: The last line of half.jsonl has no end: 11 bytes not read" in ran.out
+    assert "warning: half.jsonl ends in an incomplete line: 11 bytes not read" in ran.out
     assert "All telemetry is read" in ran.out
 
 

@@ -31,7 +31,7 @@ _RARE_OF_SESSIONS = 0.5
 """The same of sessions: who sends an attribute for some of them does not for the others."""
 
 _MOST_MODELS = 5
-"""Models without a price that are named; more are only counted."""
+"""Number of models without a price to name. More are only counted."""
 
 _ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 

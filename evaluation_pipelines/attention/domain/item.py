@@ -142,15 +142,15 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
         )
 
 
-def half_lines(files: Iterable[tuple[str, int, datetime]], now: datetime) -> Iterator[Item]:
-    """Yield the files whose last line has no end: path, bytes of it, last change of the file."""
+def incomplete_lines(files: Iterable[tuple[str, int, datetime]], now: datetime) -> Iterator[Item]:
+    """Yield the files that end in an incomplete line: path, bytes of it, last change."""
     for path, size_bytes, changed_at in files:
         if now - changed_at > _ENDED_WITHIN:
             yield Item(
-                *("half_line", "telemetry", State.WARNING),
-                f"The last line of {path} has no end: {size(size_bytes)} not read",
-                "Let its writer end the line with a newline, or cut it off. A day after the last "
-                "change it goes to quarantine.",
+                *("incomplete_line", "telemetry", State.WARNING),
+                f"{path} ends in an incomplete line: {size(size_bytes)} not read",
+                "End it with a newline, or remove it. A day after the last change it goes to "
+                "quarantine.",
                 since=changed_at,
             )
 
@@ -236,12 +236,12 @@ def unscored(books: pl.DataFrame) -> Iterator[Item]:
 
 def reviews(number: int, *, has_keys: bool) -> Iterator[Item]:
     """Yield the sessions that await a blind review, which only requires a key if there are any."""
+    why = "Reviews show how far automatic scores can be trusted."
     if number:
         yield Item(
             *("reviews", "reviews", State.TASK),
             f"{pluralize(number, 'session')} to review blind",
-            "Reviews show how far automatic scores can be trusted."
-            + " They require a reviewer key." * has_keys,
+            f"{why} They require a reviewer key." if has_keys else why,
             page=page_of("reviews"),
             is_for_all=True,
         )

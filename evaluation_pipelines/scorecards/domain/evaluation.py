@@ -510,7 +510,7 @@ def _failed(row: Mapping[str, Any]) -> str:
     return f"failed{model_api_errors(row)}{_failure_effect(row)}"
 
 
-def advice() -> pl.Expr:
+def shown_recommendation() -> pl.Expr:
     """Return ``recommendation`` by the composite, or null where the score says otherwise.
 
     A session that failed, or has a score below 50, is not one to keep, whatever its counts.

@@ -16,7 +16,7 @@ from evaluation_pipelines.attention.domain.item import (
     State,
     answer,
     disk,
-    half_lines,
+    incomplete_lines,
     judge_budget,
     no_judge,
     page_of,
@@ -145,12 +145,12 @@ def test_an_installation_that_is_well() -> None:
             "evaluation-pipelines ingest",
         ),
         (
-            others(*half_lines([("a.jsonl", 900, NOW - timedelta(seconds=61))], NOW)),
+            others(*incomplete_lines([("a.jsonl", 900, NOW - timedelta(seconds=61))], NOW)),
             *(
                 "warning",
-                "The last line of a.jsonl has no end: 900 bytes not read (since 2026-06-01 11:58)",
+                "a.jsonl ends in an incomplete line: 900 bytes not read (since 2026-06-01 11:58)",
             ),
-            "end the line with a newline, or cut it off",
+            "End it with a newline, or remove it. A day after the last change",
         ),
         (
             {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
@@ -284,7 +284,7 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
     ("facts", "seen"),
     [
         (
-            others(*half_lines([("a.jsonl", 9, NOW - timedelta(minutes=1))], NOW)),
+            others(*incomplete_lines([("a.jsonl", 9, NOW - timedelta(minutes=1))], NOW)),
             "All telemetry is read",
         ),
         ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes of telemetry not read yet"),
