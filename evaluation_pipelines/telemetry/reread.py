@@ -89,7 +89,7 @@ def _find(stores: Stores, source: SourceFile, present: Sequence[LandingFile]) ->
         file for file in present if (file.device, file.inode) == (source.device, source.inode)
     ]
     by_path = [file for file in present if file.path == source.path]
-    why_not = GONE
+    why_not = None
     for file in dict.fromkeys([*by_inode, *by_path]):
         try:
             with ExitStack() as stack:
@@ -97,12 +97,12 @@ def _find(stores: Stores, source: SourceFile, present: Sequence[LandingFile]) ->
                 if is_same_file(handle, source):
                     stack.pop_all()
                     return ReadFile(stores, handle, file.path)
-            why_not = REPLACED
+            why_not = why_not or REPLACED
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise NotRereadError(error.strerror or str(error)) from error
-    raise NotRereadError(why_not)
+            why_not = error.strerror or str(error)
+    raise NotRereadError(why_not or GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Landed parts that are damaged or missing are read again from their landing files."""
 
+import errno
 import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
+from evaluation_pipelines.storage.landing import Landing, LandingFile
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
@@ -118,6 +121,29 @@ def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Wor
     (result,) = reread(landed)
     assert result.why_not == "logs.jsonl: the file is no longer in the landing folder"
     assert parts(landed, AGENT_EVENTS_LANDED)[0] == first
+
+
+def test_a_copy_with_the_old_name_is_read_where_the_renamed_file_cannot_be(
+    landed: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, _) = parts(landed, AGENT_EVENTS_LANDED)
+    damage(landed, first)
+    path, renamed = landed.landing.root / "logs.jsonl", landed.landing.root / "renamed.jsonl"
+    path.rename(renamed)
+    open_file = Landing.open
+
+    def refused(landing: Landing, file: LandingFile) -> BinaryIO:
+        if file.path == renamed.name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(renamed))
+        return open_file(landing, file)
+
+    monkeypatch.setattr(Landing, "open", refused)
+    for content in (b"", renamed.read_bytes()):
+        (result,) = reread(landed)
+        assert result.why_not == "logs.jsonl: Permission denied"
+        path.write_bytes(content)
+    (result,) = reread(landed)
+    assert result.why_not is None
 
 
 def test_a_landing_file_with_other_content_replaces_nothing(landed: Workplace) -> None:
