@@ -30,7 +30,6 @@ from evaluation_pipelines.telemetry.domain.dialects.transcript import (
 )
 from evaluation_pipelines.telemetry.opencode_store import (
     StoredSession,
-    check_versions,
     session_lines,
     stored_sessions,
 )
@@ -130,12 +129,12 @@ def find_transcripts() -> tuple[list[TranscriptFile], list[SkippedFile]]:
         for path in _matching(root, program.patterns):
             try:
                 file = _look(program, path, root)
-                found += _stored(file) if program.has_store else [file]
-                if program.has_store:
-                    check_versions(path)
+                files, why_not = _stored(file) if program.has_store else ([file], None)
+                found += files
             except OSError as error:
-                shown = os.fsencode(path).decode(errors="replace")
-                skipped.append(SkippedFile(shown, error.strerror or str(error)))
+                why_not = error.strerror or str(error)
+            if why_not is not None:
+                skipped.append(SkippedFile(os.fsencode(path).decode(errors="replace"), why_not))
     return sorted(found, key=lambda file: str(file.path)), skipped
 
 
@@ -171,15 +170,16 @@ def _look(program: type[Transcript], path: Path, root: Path) -> TranscriptFile:
     return TranscriptFile(program, path, group, status.st_dev, status.st_ino, *times)
 
 
-def _stored(file: TranscriptFile) -> list[TranscriptFile]:
-    """Return the sessions of a store.
+def _stored(file: TranscriptFile) -> tuple[list[TranscriptFile], str | None]:
+    """Return the sessions of a store, and why others are not read.
 
     Raises:
         OSError: It cannot be read.
     """
     store = file.path
     folder = store if store.suffix == ".db" else store.parent
-    return [
+    sessions, why_not = stored_sessions(store)
+    files: list[TranscriptFile] = [
         StoredTranscript(
             program=file.program,
             path=folder / str(session.session_id),
@@ -191,8 +191,9 @@ def _stored(file: TranscriptFile) -> list[TranscriptFile]:
             store=store,
             stored=session,
         )
-        for session in stored_sessions(store)
+        for session in sessions
     ]
+    return files, why_not
 
 
 @cache

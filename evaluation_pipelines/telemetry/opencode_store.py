@@ -47,44 +47,41 @@ class StoredSession(NamedTuple):
     modified_at_ns: int
 
 
-def stored_sessions(path: Path) -> list[StoredSession]:
-    """Return the sessions of a database, or the one of a session's file.
+def stored_sessions(path: Path) -> tuple[list[StoredSession], str | None]:
+    """Return the sessions of a database or a session's file, and why others are not read.
 
     Raises:
         OSError: They cannot be read.
     """
     if path.suffix == ".db":
         with closing(_connect(path)) as connection:
-            rows = _rows(connection, _SESSIONS)
+            rows, why_not = _rows(connection, _SESSIONS), _why_not_all(connection)
         parents = {name: parent for name, parent, *_ in rows}
-        return [
+        sessions = [
             StoredSession(
                 name, str(_root(name, parents.get)), size, max(0, min(at, _LATEST_MS)) * 10**6
             )
             for name, _, at, size in rows
         ]
+        return sessions, why_not
     root = _root(path.stem, lambda name: _document(path.parent / f"{name}.json").get("parentID"))
     found = [file.lstat() for file in (path, *_files(path.parents[2] / "message" / path.stem))]
     size_bytes = sum(status.st_size for status in found) if len(found) > 1 else 0
     modified_at_ns = max(status.st_mtime_ns for status in found)
-    return [StoredSession(path.stem, root, size_bytes, modified_at_ns)]
+    return [StoredSession(path.stem, root, size_bytes, modified_at_ns)], None
 
 
-def check_versions(path: Path) -> None:
-    """Check that a store has only sessions of versions that are read.
+def _why_not_all(connection: sqlite3.Connection) -> str | None:
+    """Return why a database has sessions that are not read, None if all are.
 
-    Version 2 copies the sessions of a database to tables of its own, and goes on there.
-
-    Raises:
-        OSError: It has some, or cannot be read.
+    Version 2 copies the sessions to tables of its own, and goes on there.
     """
-    if path.suffix != ".db":
-        return
-    with closing(_connect(path)) as connection:
+    try:
         tables = _rows(connection, "SELECT 1 FROM sqlite_master WHERE name = 'session_v2'")
         number = _rows(connection, _OF_VERSION_2)[0][0] if tables else 0
-    if number:
-        raise OSError(f"not read: {pluralize(number, 'session')} with messages of OpenCode 2")
+    except OSError as error:  # tables of yet another version
+        return str(error)
+    return f"{pluralize(number, 'session')} with messages of OpenCode 2" if number else None
 
 
 def session_lines(path: Path, session_id: Any) -> Iterator[bytes]:

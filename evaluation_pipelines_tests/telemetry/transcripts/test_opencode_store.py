@@ -231,7 +231,7 @@ def test_sessions_of_a_version_with_other_tables_are_counted(workplace: Workplac
         database.executescript(OF_VERSION_2)
     report = read(workplace).transcripts
     assert report is not None
-    reason = "not read: 2 sessions with messages of OpenCode 2"
+    reason = "2 sessions with messages of OpenCode 2"
     assert [(file.path, file.reason) for file in report.skipped] == [(str(path), reason)]
     assert session(workplace, SESSIONS["opencode/1.18.33"][0])["api_requests"] == 11
 
@@ -311,7 +311,7 @@ def test_files_of_nested_sub_agents_name_the_session_of_a_person(tmp_path: Path)
     folder.mkdir(parents=True)
     for name, parent in (("own", None), ("sub", "own"), ("deeper", "sub")):
         (folder / f"{name}.json").write_text(json.dumps({"id": name, "parentID": parent}))
-    (found,) = opencode_store.stored_sessions(folder / "deeper.json")
+    (found,), _ = opencode_store.stored_sessions(folder / "deeper.json")
     assert found.root == "own"
 
 
