@@ -43,7 +43,7 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_TITLES
-from evaluation_pipelines.telemetry.local_transcripts import local_session
+from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, local_session
 
 _MAX_DEFECTS = 5
 _MAX_OTHERS = 3
@@ -126,17 +126,15 @@ def _score_local(settings: Settings, session: str | None) -> ScoredTelemetry:
     """Score a session with a transcript on this machine, by default the latest."""
     id_start = (session or "").partition("#")[0].rstrip("…")  # as tables shorten it
     found = local_session(settings, id_start)
-    if found is None and session is not None:
-        print_error(
-            f"error: no transcript of session {one_line(session)} found on this machine. "
-            "score --local names the ids of the latest ones."
-        )
-        raise typer.Exit(1)
     if found is None:
+        for names, reason in summarize_skipped(find_transcripts()[1]):
+            print_error(f"warning: not read: {one_line(names)}: {reason}")
         print_error(
             "error: no transcript of a session found on this machine. Supported agents: "
-            f"{', '.join(TRANSCRIPT_TITLES)}. "
-            "Run one of them, then try again."
+            f"{', '.join(TRANSCRIPT_TITLES)}. Run one of them, then try again."
+            if session is None
+            else f"error: no transcript of session {one_line(session)} found on this machine. "
+            "score --local names the ids of the latest ones."
         )
         raise typer.Exit(1)
     print_error(f"transcript: {one_line(found.files[0][0])}")

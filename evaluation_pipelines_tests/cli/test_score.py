@@ -3,6 +3,8 @@
 import gzip
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import yaml
@@ -115,6 +117,14 @@ def test_a_folder_in_which_nothing_has_arrived_yet_names_the_next_step(program: 
     assert "start your agent" in answer.err
 
 
+OF_OPENCODE_2 = """
+CREATE TABLE session (id text PRIMARY KEY, parent_id text, time_updated integer);
+CREATE TABLE message (session_id text, time_updated integer, data text);
+CREATE TABLE session_v2 (id text PRIMARY KEY, time_updated integer);
+INSERT INTO session_v2 VALUES ('ses_1', 1800000000000);
+"""
+
+
 def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     program: Program, tmp_path: Path
 ) -> None:
@@ -125,6 +135,15 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("error: no transcript of a session found on this machine.")
     assert "Supported: Claude Code, " in program("ingest", "--local").out
+    path = home / ".local" / "share" / "opencode" / "opencode.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(OF_OPENCODE_2)
+    for more in ([], ["--session", "absent"]):
+        warning, error = program("score", "--local", *more).err.splitlines()
+        assert warning == f"warning: not read: {path}: 1 session with messages of OpenCode 2"
+        assert error.startswith("error: no transcript of ")
+    path.unlink()
     shutil.rmtree(program.folder / "data", ignore_errors=True)
     shutil.copytree(TRANSCRIPTS / "claude_code" / "2.1.150", home / ".claude")
     latest = "21f14f16-79e3-48d4-aa6f-d5ae28708feb"
