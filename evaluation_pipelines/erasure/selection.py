@@ -229,10 +229,10 @@ def _another_option(subject: Subject, people: Sequence[str]) -> str | None:
         return None
     ways = [(f"everything of {person}", "person", person) for person in people]
     if subject.kind == "person":
-        ways.append(("only sessions with this id", "user", subject.value))
+        ways.append(("only sessions with this id, if there are any", "user", subject.value))
+    what = "a person" if subject.value in people else f"an id of {' and '.join(people)}"
     return (
-        f"{subject.value!r} is an id of {' and '.join(people)} in the identities file. "
-        "Nothing was erased. To erase "
+        f"{subject.value!r} is {what} in the identities file. Nothing was erased. To erase "
         + ", or ".join(
             f"{what}: evaluation-pipelines forget --{option} {shlex.quote(value)}"
             for what, option, value in ways

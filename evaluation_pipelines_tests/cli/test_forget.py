@@ -43,17 +43,17 @@ def test_an_id_that_only_the_identities_have_says_what_to_type(built: Program) -
     people = "people:\n  ada:\n    name: Ada\n    ids:\n      - email: ada@home.test\n"
     (built.folder / "data" / "identities.yaml").write_text(people)
     built("build")
-    for option, value in (
-        ("--user", "ada@home.test"),
-        ("--user", "ada"),
-        ("--person", "ADA@home.test"),
+    for option, value, what in (
+        ("--user", "ada@home.test", "an id of ada"),
+        ("--user", "ada", "a person"),
+        ("--person", "ADA@home.test", "an id of ada"),
     ):
         ran = built("forget", option, value, "--dry-run")
         assert ran.code == 1
-        assert f"'{value}' is an id of ada in the identities file. Nothing was erased." in ran.err
+        assert f"'{value}' is {what} in the identities file. Nothing was erased." in ran.err
         assert "everything of ada: evaluation-pipelines forget --person ada" in ran.err
-        only = f"only sessions with this id: evaluation-pipelines forget --user {value}\n"
-        assert ran.err.endswith(only) is (option == "--person")
+        only = "or only sessions with this id, if there are any: evaluation-pipelines forget --user"
+        assert ran.err.endswith(f"{only} {value}\n") is (option == "--person")
     ran = built("forget", "--session", f"{SESSION}#baseline-1")
     assert f"type --session {SESSION}." in ran.err
 
