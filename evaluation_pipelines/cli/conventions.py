@@ -48,7 +48,7 @@ def refuse_unused(command: str, options: Mapping[str, bool]) -> None:
 def known_number(value: float | None) -> float | None:
     """Refuse nan, which is in no range and outside of none; a callback of options."""
     if value is not None and isnan(value):
-        raise typer.BadParameter("nan is not a number. Give one, such as 5")
+        raise typer.BadParameter("nan is not a number")
     return value
 
 

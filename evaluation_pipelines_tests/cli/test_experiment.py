@@ -137,3 +137,4 @@ def test_an_expectation_outside_of_its_range_is_refused_with_the_range(program: 
     for words in (gate, ("compare", "--margin"), (*run, "--max-cost-usd"), (*run, "--sample-rate")):
         refused = program(*words, "nan")
         assert (refused.code, "nan is not a number" in refused.err) == (2, True)
+        assert "such as 5" not in refused.err  # --sample-rate refuses 5, too
