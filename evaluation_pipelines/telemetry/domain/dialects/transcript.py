@@ -244,7 +244,7 @@ class Transcript(ABC):
             kind = self._read(line, offset) if line.strip() else ""
         except msgspec.ValidationError:
             other = self._kind_of(line, offset)
-            if other is not None and self._is_first_fault(line, offset):
+            if other is not None and self._note_fault(line, offset):
                 self._count(offset, other, is_known=False)
         except (ValueError, RecursionError):
             self._refuse(line, offset, len(line), "not JSON")
@@ -253,11 +253,11 @@ class Transcript(ABC):
                 self._count(offset, kind.removeprefix("?"), is_known=not kind.startswith("?"))
 
     def _refuse(self, line: bytes, offset: int, length_bytes: int, reason: str) -> None:
-        if self._is_first_fault(line, offset):
+        if self._note_fault(line, offset):
             self.unreadable.append(UnreadableLine(offset, length_bytes, reason))
 
-    def _is_first_fault(self, line: bytes, offset: int) -> bool:
-        """Return False if an earlier reading found this line unreadable."""
+    def _note_fault(self, line: bytes, offset: int) -> bool:
+        """Note an unreadable line, and return False if an earlier reading did."""
         return True
 
     def finish(self, *, is_final: bool) -> None:  # noqa: B027 - not all programs need it

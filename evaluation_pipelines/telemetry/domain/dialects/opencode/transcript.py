@@ -171,7 +171,7 @@ class OpenCodeTranscript(Transcript):
             self._read_message(_Message(offset, message.info, message.parts))
         return kind
 
-    def _is_first_fault(self, line: bytes, offset: int) -> bool:
+    def _note_fault(self, line: bytes, offset: int) -> bool:
         if not (found := _KEY.match(line)):
             return True
         key, known = found[1].decode(errors="replace"), self.context["faults"]
