@@ -160,7 +160,7 @@ class ObjectStore:
             raise
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
-        """Yield the objects whose key begins with a prefix; see ``Store.list``."""
+        """Yield the objects whose key begins with a prefix, or all; see ``Store.list``."""
         for meta in self.list_objects(prefix.rstrip("/") or None):
             yield StoredFile(meta["path"], meta["last_modified"].timestamp())
 

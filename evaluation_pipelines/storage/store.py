@@ -86,7 +86,7 @@ class Store(Protocol):
         """
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
-        """Yield the files whose path begins with a prefix that ends in ``/``."""
+        """Yield the files whose path begins with a prefix: it ends in ``/``, or is empty."""
 
     def exists(self, path: str) -> bool:
         """Return True if there is such a file."""
@@ -211,7 +211,7 @@ class LocalStore:
             return file.read() if end is None else file.read(end - start)
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
-        """Yield the files below a folder, none below a link; see ``Store.list``."""
+        """Yield the files below a folder, or all; none below a link. See ``Store.list``."""
         if self._link_above(self.root / prefix) is not None:
             return
         root = f"{self.root}{os.sep}"

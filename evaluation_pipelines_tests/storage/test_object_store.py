@@ -51,6 +51,7 @@ def test_an_object_is_read_back_whole_or_in_part_and_deleted(store: ObjectStore)
     assert store.get("a/b=1/one", 3, 5) == b"34"
     assert store.get("a/b=1/one", 12, 15) == store.get("a/b=1/one", 4, 4) == b""
     assert [file.path for file in store.list("a/")] == ["a/b=1/one"]
+    assert [file.path for file in store.list("")] == ["a/b=1/one", "ab/other"]
     assert store.exists("a/b=1/one")
     store.delete("a/b=1/one")
     store.delete("a/b=1/one")

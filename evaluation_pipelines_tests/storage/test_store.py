@@ -38,7 +38,9 @@ def test_a_file_is_read_back_whole_or_in_part_and_deleted(store: LocalStore) -> 
     assert store.get("a/b/one") == b"0123456789"
     assert store.get("a/b/one", 3) == b"3456789"
     assert store.get("a/b/one", 3, 5) == b"34"
+    store.put("ab/other", b"")
     assert [file.path for file in store.list("a/")] == ["a/b/one"]
+    assert [file.path for file in store.list("")] == ["a/b/one", "ab/other"]
     store.delete("a/b/one")
     store.delete("a/b/one")
     assert list(store.list("a/")) == []
