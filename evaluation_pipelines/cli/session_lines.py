@@ -93,7 +93,8 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 def _scales(judge_models: Collection[str | None]) -> str:
     """Return what the numbers of the table mean, and which models judged."""
-    by = ", ".join(sorted(one_line(f"{model}") for model in judge_models)) or "no model listed"
+    models = ", ".join(sorted(one_line(f"{model}") for model in judge_models))
+    judge = f"by {models}" if models else "these sessions are not judged"
     return (
-        f"\nscore and judge: 0-100 (red below 50, green from 75). judge: by {by}. composite: 0-10."
+        f"\nscore and judge: 0-100 (red below 50, green from 75). judge: {judge}. composite: 0-10."
     )

@@ -137,7 +137,7 @@ class Plans:
         if best.id != judged_by:
             return (
                 f"labeled {label}: profile {best.id} ({best.method}) scores that label. To count "
-                "them, set it to the method hybrid or disable it"
+                "them, change its method to hybrid, or disable it"
             )
         if {criterion.id for criterion in best.judged}.isdisjoint(
             criterion.id for criterion in plan.criteria

@@ -149,7 +149,10 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
         identities = NO_IDENTITIES
         if known is not None and known.people:
             people = pluralize(len(known.people), "person", "people")
-            missing = f"{path} is missing: {people} no longer registered. Put it back if not meant"
+            missing = (
+                f"{path} is missing: {people} no longer registered. "
+                "Restore it if this was unintended"
+            )
     except IdentitiesError as error:
         return SyncedIdentities(known or NO_IDENTITIES, fault=str(error))
     except OSError as error:

@@ -163,6 +163,6 @@ def telemetry_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 def files_not_read(paths: Iterable[str]) -> Iterator[SkippedFile]:
-    """Yield the files of the named folders not read, and why."""
+    """Yield the unread files of the named folders, and why."""
     for path in filter(os.path.isdir, paths):
         yield from Landing(Path(path)).list_files()[1]

@@ -27,7 +27,7 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program)
     ]
     some = built_days("sessions", "--limit", "1")
     assert "s2#baseline-1" in some.out
-    assert " judge: by no model listed. " in some.out
+    assert " judge: these sessions are not judged. " in some.out
     assert some.out.endswith("2 older sessions not shown: use --limit or --date\n")
     assert "s1#baseline-1" not in some.out
 

@@ -100,7 +100,7 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
             .summary()
             .endswith(
                 "; 2 judged, 1 counted. 1 not counted, labeled simple: profile efficiency-simple "
-                "(heuristic) scores that label. To count them, set it to the method hybrid or "
+                "(heuristic) scores that label. To count them, change its method to hybrid, or "
                 "disable it"
             )
         )

@@ -122,7 +122,7 @@ def test_a_file_that_is_gone_leaves_nobody_and_says_so(built: Workplace) -> None
     path.unlink()
     synced = sync_identities(built.stores, NOW)
     assert synced.fault == (
-        f"{path} is missing: 1 person no longer registered. Put it back if not meant"
+        f"{path} is missing: 1 person no longer registered. Restore it if this was unintended"
     )
     assert synced.identities.people == ()
     assert sync_identities(built.stores, NOW).fault is None
