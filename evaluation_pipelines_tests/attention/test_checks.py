@@ -3,9 +3,12 @@
 import json
 import logging
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from time import monotonic, sleep
+from typing import Any
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
@@ -14,16 +17,23 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     MODEL_REGRESSIONS,
     QUARANTINE,
+    SESSION_EVALUATIONS,
     Table,
 )
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
-from evaluation_pipelines.scorecards.store import EventStore
+from evaluation_pipelines.scorecards.store import (
+    AuditSample,
+    EventStore,
+    NewOverride,
+    OverrideStore,
+)
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests import world
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 from evaluation_pipelines_tests.world.lake_files import paths_of
 from evaluation_pipelines_tests.world.rows import frame, session, sessions_frame
 
@@ -64,6 +74,8 @@ def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: 
         "effective_source": "override",
         "model": "m",
         "classification_label": None,
+        "override_id": "7",
+        "content_hash": "0",
     }
     events = [
         Announcement(
@@ -125,6 +137,68 @@ def test_risks_are_reported_together_and_only_new_ones_the_next_time(workplace: 
     assert titles(workplace) == ["2 sessions scored below their threshold"] * 2
     second = AlertStore(workplace.ledger).all()[1].alert.text
     assert [line[:2] for line in second.splitlines()[:2]] == ["c:", "d:"]
+
+
+def build_failed(workplace: Workplace, *names: str) -> dict[str, Any]:
+    """Build failed sessions, and return the evaluation of the first."""
+    records = (
+        (
+            claude("user_prompt", 0, session__id=name),
+            claude("api_error", 5, session__id=name, model="aspen", error="overloaded"),
+        )
+        for name in names
+    )
+    workplace.land("logs.jsonl", line(*chain(*records)))
+    workplace.ingest()
+    workplace.build()
+    rows = workplace.lake.read(SESSION_EVALUATIONS, [JUNE.date()]).sort("session_key")
+    return rows.row(0, named=True)
+
+
+def draw(workplace: Workplace, row: dict[str, Any]) -> None:
+    names = ("session_date", "organization_id", "session_key", "profile_id", "content_hash")
+    sample = AuditSample(**{name: row[name] for name in names}, drawn_at=JUNE)
+    OverrideStore(workplace.ledger).add_samples([sample])
+
+
+def answer(workplace: Workplace, row: dict[str, Any], score: float) -> None:
+    names = ("organization_id", "session_key", "session_date", "profile_id", "profile_version")
+    answered = NewOverride(
+        **{name: row[name] for name in (*names, "content_hash")},
+        override_score=score,
+        scale_min=0,
+        scale_max=100,
+        automatic_score=None,
+        is_confirmation=False,
+        source="audit",
+        annotator="ann",
+        reason="read it",
+    )
+    OverrideStore(workplace.ledger).answer(answered, JUNE)
+    workplace.build()
+
+
+def test_no_alert_and_no_log_names_a_session_that_awaits_a_blind_review(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
+) -> None:
+    draw(workplace, build_failed(workplace, "drawn", "other"))
+    assert check_alerts(workplace.stores, JUNE, LOG) == {"quality risks": 1}
+    assert titles(workplace) == ["1 session scored below its threshold"]
+    assert "other#baseline-1: 0 of 100 (failed" in caplog.text
+    assert "drawn" not in caplog.text
+
+
+@pytest.mark.parametrize(("score", "found"), [(90.0, {}), (10.0, {"quality risks": 1})])
+def test_after_a_blind_review_the_score_of_the_person_decides_on_an_alert(
+    workplace: Workplace, score: float, found: dict[str, int]
+) -> None:
+    row = build_failed(workplace, "drawn")
+    draw(workplace, row)
+    assert check_alerts(workplace.stores, JUNE, LOG) == {}
+    answer(workplace, row, score)
+    assert check_alerts(workplace.stores, JUNE, LOG) == found
+    texts = [raised.alert.text for raised in AlertStore(workplace.ledger).all()]
+    assert all("drawn#baseline-1: 10 of 100 (human" in text for text in texts)
 
 
 def test_a_regression_is_reported_once_and_again_when_it_returns(
