@@ -149,8 +149,8 @@ def incomplete_lines(files: Iterable[tuple[str, int, datetime]], now: datetime) 
             yield Item(
                 *("incomplete_line", "telemetry", State.WARNING),
                 f"{path} ends in an incomplete line: {size(size_bytes)} not read",
-                "End it with a newline, or remove it. A day after the last change it goes to "
-                "quarantine.",
+                "End the line with a newline, or remove the line. A day after the last change it "
+                "goes to quarantine.",
                 since=changed_at,
             )
 

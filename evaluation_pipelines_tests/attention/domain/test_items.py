@@ -150,7 +150,7 @@ def test_an_installation_that_is_well() -> None:
                 "warning",
                 "a.jsonl ends in an incomplete line: 900 bytes not read (since 2026-06-01 11:58)",
             ),
-            "End it with a newline, or remove it. A day after the last change",
+            "End the line with a newline, or remove the line. A day after",
         ),
         (
             {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
