@@ -124,6 +124,21 @@ def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
     ]
 
 
+def test_a_misspelled_setting_is_named_once_with_similar_ones(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(".env").write_text("EVAL_JUDGE_MODLE=aspen\nEVAL_DATA_DIR=data\n")
+    monkeypatch.setenv("EVAL_MAX_COST_PER_DAY", "5")
+    for foreign in ("EVAL_DATASET", "EVAL_BENCH_DIR", "EVAL_JUDGE_TEST_BASE_URL", "OPENAI_ORG_ID"):
+        monkeypatch.setenv(foreign, "x")
+    load_settings()
+    load_settings()
+    assert caplog.messages == [
+        "EVAL_JUDGE_MODLE is not a setting. Similar: EVAL_JUDGE_MODE, EVAL_JUDGE_MODEL",
+        "EVAL_MAX_COST_PER_DAY is not a setting. Similar: EVAL_JUDGE_MAX_COST_PER_DAY_USD",
+    ]
+
+
 def test_a_removed_setting_that_is_still_set_is_named_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -48,6 +48,9 @@ REMOVED = {
 }
 """Removed setting -> what to do."""
 
+_SIMILAR = 0.8
+"""Share of equal characters from which a name counts as a misspelled one."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -84,16 +87,16 @@ def variable_of(field_name: str) -> str:
 
 
 def load_settings() -> Settings:
-    """Read the settings of this process; warn once of each removed setting that is still set.
+    """Read the settings of this process; warn once of each removed or misspelled one.
 
     Raises:
         SettingsError: with one line per invalid variable.
     """
     given = _variables()
-    for removed in REMOVED:
-        if removed in given:
-            _warn_of(removed)
     variables = {name: variable_of(name) for name in Settings.model_fields}
+    for name in given:
+        if name not in variables.values():
+            _warn_of(name)
     chosen = {name: given[variable] for name, variable in variables.items() if variable in given}
     try:
         return Settings.model_validate(chosen)
@@ -111,8 +114,19 @@ def _variables() -> dict[str, str]:
 
 
 @cache
-def _warn_of(removed: str) -> None:
-    _log.warning("%s no longer has an effect: %s", removed, REMOVED[removed])
+def _warn_of(name: str) -> None:
+    """Warn of a removed setting, or of a name that is similar to that of a setting.
+
+    Other programs may have variables with the same prefix.
+    """
+    if name in REMOVED:
+        _log.warning("%s no longer has an effect: %s", name, REMOVED[name])
+    elif name.startswith(PREFIX):
+        from difflib import get_close_matches  # rarely needed
+
+        known = map(variable_of, Settings.model_fields)
+        if similar := get_close_matches(name, known, n=2, cutoff=_SIMILAR):
+            _log.warning("%s is not a setting. Similar: %s", name, ", ".join(similar))
 
 
 def _has_own_fault(detail: ErrorDetails) -> bool:
