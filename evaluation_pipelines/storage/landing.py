@@ -123,7 +123,7 @@ class Landing:
     def list_files(
         self, known: Collection[tuple[int, int]] = ()
     ) -> tuple[list[LandingFile], list[SkippedFile]]:
-        """Return all telemetry files, sorted by path, and skipped entries.
+        """Return all telemetry files, sorted by path, and skipped entries that are not empty.
 
         A file with several names (hard links) is listed once. The folders ``signals`` and
         ``evaluations`` are skipped. Links that lead outside the folder are not followed. Files of
@@ -137,7 +137,7 @@ class Landing:
         ):
             if is_read(relative) or (known and _identity(entry) in known):
                 self._add(entry, relative, files, passed_over)
-            elif _identity(entry) not in files:
+            elif _identity(entry) not in files and not _is_empty(entry):
                 passed_over.append(SkippedFile(_readable(relative), why_not_read(relative)))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
@@ -178,11 +178,13 @@ class Landing:
             if self._leads_out(path):
                 passed_over.append(SkippedFile(_readable(relative), _LEADS_OUT))
             elif (
-                path.parent != folder or path.suffix != ".jsonl" or relative != _readable(relative)
+                path.parent == folder
+                and path.suffix == ".jsonl"
+                and relative == _readable(relative)
             ):
-                passed_over.append(SkippedFile(_readable(relative), NOT_SAID))
-            else:
                 found.append(_landing_file(relative, path.stat()))
+            elif not _is_empty(path):
+                passed_over.append(SkippedFile(_readable(relative), NOT_SAID))
         return found, passed_over
 
     def open(self, file: LandingFile) -> BinaryIO:
@@ -276,6 +278,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:  # a link to itself
+        return False
+
+
+def _is_empty(entry: os.DirEntry[str] | Path) -> bool:
+    """Return True if a file has nothing to read: it is not listed, as a bucket's marks are not."""
+    try:
+        return entry.is_file() and entry.stat().st_size == 0
+    except OSError:  # a link to itself, or no permission
         return False
 
 

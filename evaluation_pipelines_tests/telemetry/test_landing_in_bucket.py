@@ -71,6 +71,8 @@ def test_a_bucket_has_the_same_rows_as_a_folder(
         "signals/s.jsonl": b"{}\n",
         ".hidden/h.jsonl": FIRST,
         "notes.txt": b"not read",
+        "empty.txt": b"",
+        "signals/empty.txt": b"",
     }
     with open_workplace(tmp_path / "local") as local:
         for key, content in files.items():
@@ -81,6 +83,8 @@ def test_a_bucket_has_the_same_rows_as_a_folder(
         assert (read[1].files, read[1].counts.quarantined) == (5, 1)
         assert [file.path for file in read[0].skipped] == ["notes.txt"]
         assert [file.path for file in read[1].skipped] == [f"{bucket.url}/notes.txt"]
+        assert local.landing.list_external("signals")[1] == []
+        assert remote.landing.list_external("signals")[1] == []
         assert [type(result) for result in local.build()] == [
             type(result) for result in remote.build()
         ]
