@@ -123,7 +123,7 @@ class Landing:
     def list_files(
         self, known: Collection[tuple[int, int]] = ()
     ) -> tuple[list[LandingFile], list[SkippedFile]]:
-        """Return all telemetry files, sorted by path, and skipped entries that are not empty.
+        """Return all telemetry files, sorted by path, and skipped entries with content.
 
         A file with several names (hard links) is listed once. The folders ``signals`` and
         ``evaluations`` are skipped. Links that lead outside the folder are not followed. Files of
