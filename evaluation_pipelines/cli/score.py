@@ -80,7 +80,8 @@ def score(
     scored = _score_local(settings, session) if local else _score(files, settings, session)
     if session is not None and not scored.sessions and files and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
-    _print_unread(scored, settings)
+    is_part = not every and (session is not None or len(scored.sessions) > 1)
+    _print_unread(scored, settings, is_part=is_part)
     for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
         print_error(f"warning: {one_line(names)}: {reason}")
     if session is not None:
@@ -174,8 +175,11 @@ def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
             print_line(to_yaml(session_summary(row)).rstrip("\n"))
 
 
-def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
-    """Print what was not read; if there is no session, also what the telemetry contains."""
+def _print_unread(scored: ScoredTelemetry, settings: Settings, *, is_part: bool) -> None:
+    """Print what was not read; if there is no session, also what the telemetry contains.
+
+    Changed values are counted by line: one may have other sessions than those shown (``is_part``).
+    """
     shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
     for name, line in shown:
         where = f"{one_line(name)}, byte {line.offset}"
@@ -186,4 +190,4 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
         print_error(f"warning: {more} not read")
     of_what = scored.counts.changes if scored.sessions else scored.counts.notes
     for note in of_what(settings.start_date):
-        print_error(f"warning: {note}")
+        print_error(f"warning: {note}{' (of all sessions in the lines read)' * is_part}")

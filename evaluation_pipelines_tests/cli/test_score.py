@@ -87,11 +87,18 @@ def test_telemetry_without_a_session_prints_its_contents(program: Program) -> No
 
 
 def test_impossible_times_that_were_replaced_are_named(program: Program) -> None:
-    record = claude("user_prompt", 0, session__id="s")
-    untimed = line({**record, "timeUnixNano": "noon", "observedTimeUnixNano": "noon"})
-    (program.folder / "logs.jsonl").write_bytes(session("s") + untimed)
+    noon = {"timeUnixNano": "noon", "observedTimeUnixNano": "noon"}
+    record = claude("user_prompt", 0, session__id="s") | noon
+    (program.folder / "logs.jsonl").write_bytes(session("s") + line(record))
     ran = program("score", "logs.jsonl")
-    assert "warning: times missing or impossible, replaced by the time of ingest: 1\n" in ran.err
+    told = "warning: times missing or impossible, replaced by the time of ingest: 1"
+    assert f"{told}\n" in ran.err
+    both = line(claude("user_prompt", 0, session__id="o"), record)
+    (program.folder / "logs.jsonl").write_bytes(both)
+    assert f"{told}\n" in program("score", "logs.jsonl", "--all").err
+    for chosen in ([], ["--session", "o"]):  # the time is that of s, in the same line
+        err = program("score", "logs.jsonl", *chosen).err
+        assert f"{told} (of all sessions in the lines read)\n" in err
 
 
 def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
