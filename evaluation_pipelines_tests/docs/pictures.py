@@ -36,7 +36,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.defs.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
-from evaluation_pipelines_tests.docs.telemetry import MIDNIGHT, generate, generated
+from evaluation_pipelines_tests.docs.telemetry import generate, generated, midnight
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 
@@ -71,7 +71,7 @@ _CHROMIUM = [
 
 def composites_svg() -> str:
     """The chart that the interface shows with each date, of all generated sessions."""
-    with read_stores(Settings(data_dir=generated())) as stores:
+    with read_stores(Settings(data_dir=generated(midnight()))) as stores:
         scores = stores.lake.select(SESSION_PERFORMANCE)
     composites = scores["composite"].drop_nulls().sort().to_list()
     return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
@@ -86,8 +86,9 @@ def judge_change_svg() -> str:
 
 def comparison_page() -> str:
     """The report that compares models, of all generated sessions."""
-    with open_stores(Settings(data_dir=generated())) as stores:
-        return html_page(compare_models(stores, Question(*last_days(MIDNIGHT)), MIDNIGHT))
+    today = midnight()
+    with open_stores(Settings(data_dir=generated(today))) as stores:
+        return html_page(compare_models(stores, Question(*last_days(today)), today))
 
 
 def main() -> None:
@@ -107,12 +108,13 @@ def main() -> None:
 
 def take_service_pages() -> None:
     """Draw pages of the service: of all generated sessions, and of the best one with texts."""
-    with open_stores(Settings(data_dir=generated())) as stores:
+    today = midnight()
+    with open_stores(Settings(data_dir=generated(today))) as stores:
         shown = stores.lake.select(AGENT_SESSIONS).filter(content_level="full", status="completed")
         judged = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
         scores = judged.join(shown, on=SESSION_KEY, how="semi")
         best = scores.sort("judge_total", "session_key", descending=True)["session_key"][0]
-        installation = Installation(stores, KeyRing(stores.ledger), lambda: MIDNIGHT)
+        installation = Installation(stores, KeyRing(stores.ledger), lambda: today)
         with server_in_thread(create_app(installation)) as port:
             address = f"http://127.0.0.1:{port}"
             waiting = HTTPConnection("127.0.0.1", port, timeout=60)
@@ -129,7 +131,7 @@ def take_service_pages() -> None:
 @contextmanager
 def interface(folder: Path) -> Iterator[str]:
     """``dg dev`` over generated telemetry, when it has read, built and published it."""
-    generate(folder / "data" / "landing")
+    generate(folder / "data" / "landing", midnight())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -36,8 +36,11 @@ from evaluation_pipelines.telemetry.ingest import Ingest
 GENUINE = SAMPLES / "claude_code" / "logs.jsonl"
 
 _MARK = re.compile(r"<!-- data: (?P<what>genuine, landed|generated, published) -->")
-MIDNIGHT = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-"""The demo ends today, and its commands in the documents have the clock of this machine."""
+
+
+def midnight() -> datetime:
+    """Begin of today: the demo ends then, and commands in documents have this machine's clock."""
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def prepare(text: str, folder: Path) -> None:
@@ -51,7 +54,7 @@ def prepare(text: str, folder: Path) -> None:
         shutil.copyfile(GENUINE, data / "landing" / "agents.jsonl")
         return
     # Linked, not copied: a landing file is known by its inode.
-    made = generated()
+    made = generated(midnight())
     shutil.copytree(made / "landing", data / "landing", copy_function=os.link)
     shutil.copytree(made / "lake", data / "lake", copy_function=os.link)
     shutil.copytree(made / "reports", data / "reports")
@@ -61,43 +64,43 @@ def prepare(text: str, folder: Path) -> None:
         shutil.copyfile(made / name, data / name)
 
 
-def generate(landing: Path) -> None:
-    put_telemetry(landing, MIDNIGHT.date(), lambda _days: None)
+def generate(landing: Path, today: datetime) -> None:
+    put_telemetry(landing, today.date(), lambda _days: None)
 
 
-def generated() -> Path:
-    """Data folder with that telemetry, built; made once, not to be changed."""
-    return Path(_made().name)
+def generated(today: datetime) -> Path:
+    """Data folder with that telemetry, built; made once a day, not to be changed."""
+    return Path(_made(today).name)
 
 
 @cache
-def _made() -> tempfile.TemporaryDirectory[str]:
+def _made(today: datetime) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory()
-    generate(Path(folder.name) / "landing")
+    generate(Path(folder.name) / "landing", today)
     with _stores(Path(folder.name)) as stores:
         put_identities(stores.settings.identities_path)
-        sync_identities(stores, MIDNIGHT)
-        Ingest(stores, lambda: MIDNIGHT).run()
-        job = Build(stores, clock=lambda: MIDNIGHT)
+        sync_identities(stores, today)
+        Ingest(stores, lambda: today).run()
+        job = Build(stores, clock=lambda: today)
         job.run(job.pending_dates())
-        judge_demo(stores, clock=lambda: MIDNIGHT)
-        publish_scores(stores, unpublished_dates(stores), clock=lambda: MIDNIGHT)
+        judge_demo(stores, clock=lambda: today)
+        publish_scores(stores, unpublished_dates(stores), clock=lambda: today)
         job.run(job.pending_dates())
-        write_missing_tools(stores, last_period(MIDNIGHT))
-        write_masque_lift(stores, MIDNIGHT)
-        _write_reputation(stores)
-        refresh_comparison(stores, MIDNIGHT)
-        publish_analytics(stores, MIDNIGHT)
+        write_missing_tools(stores, last_period(today))
+        write_masque_lift(stores, today)
+        _write_reputation(stores, today)
+        refresh_comparison(stores, today)
+        publish_analytics(stores, today)
     return folder
 
 
-def _write_reputation(stores: Stores) -> None:
+def _write_reputation(stores: Stores, today: datetime) -> None:
     """Reputation as of the same time: the view that is maintained knows only the present."""
-    with open_reputation(stores.settings, MIDNIGHT) as store:
-        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), MIDNIGHT)
-        load_external_signals(stores, store, MIDNIGHT)
-        export_agent_ratings(stores, store, MIDNIGHT)
-        stores.lake.write(store.scores_as_of(MIDNIGHT), REPUTATION_SCORES, None)
+    with open_reputation(stores.settings, today) as store:
+        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), today)
+        load_external_signals(stores, store, today)
+        export_agent_ratings(stores, store, today)
+        stores.lake.write(store.scores_as_of(today), REPUTATION_SCORES, None)
 
 
 def _stores(data_dir: Path) -> AbstractContextManager[Stores]:

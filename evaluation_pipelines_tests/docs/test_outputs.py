@@ -1,9 +1,11 @@
 """Every command, query and program in the documents runs, and prints what the document says."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines_tests.docs import playing
 from evaluation_pipelines_tests.docs.documents import blocks, documents
 from evaluation_pipelines_tests.docs.pictures import PICTURES, composites_svg
 from evaluation_pipelines_tests.docs.playing import refreshed
@@ -23,6 +25,19 @@ def are_up_to_date(data: str, folder: Path) -> None:
             (folder / document.stem).mkdir()
             # Refresh it with: .venv/bin/python -m evaluation_pipelines_tests.docs.refresh
             assert text == refreshed(document, folder / document.stem)
+
+
+def test_blocks_run_again_if_a_day_has_begun_since_their_data_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("```sh run\necho ran >> ../ran\n```\n", encoding="utf-8")
+    days = iter([1, 2, 3, 3])
+    monkeypatch.setattr(playing, "midnight", lambda: datetime(2026, 6, next(days), tzinfo=UTC))
+    for name, runs in (("crossed", 2), ("within", 1)):
+        (tmp_path / name).mkdir()
+        refreshed(document, tmp_path / name)
+        assert (tmp_path / name / "ran").read_text(encoding="utf-8") == "ran\n" * runs
 
 
 def test_documents_show_what_their_blocks_print_of_genuine_telemetry(tmp_path: Path) -> None:
