@@ -16,7 +16,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_quality_risks
+from evaluation_pipelines.attention.domain.messages import quality_risk_alert
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.schemas import (
@@ -310,7 +312,7 @@ def test_events_do_not_tell_the_score(
 
 
 def risks(asked: Service, *sessions: tuple[str, str]) -> None:
-    """Raise an alert about sessions with a score of 10."""
+    """Raise an alert about sessions with a score of 10, as it is raised before their draw."""
     about = {"effective_100": 10, "effective_source": "scorecard", "model": "m"}
     about |= {"classification_label": "x"}
     events = [
@@ -319,8 +321,11 @@ def risks(asked: Service, *sessions: tuple[str, str]) -> None:
         ))
         for owner, key in sessions
     ]  # fmt: skip
-    EventStore(asked.workplace.ledger).record(DAY, events, NOW)
-    assert check_quality_risks(asked.workplace.stores, THEN, logging.getLogger("checks")) == 1
+    store = EventStore(asked.workplace.ledger)
+    store.record(DAY, events, NOW)
+    last = store.of_kind(QUALITY_RISK, 0, DAY)[-1].position
+    alert = quality_risk_alert(f"{last}", [json.loads(event.payload) for event in events])
+    assert AlertStore(asked.workplace.ledger).put(alert, THEN)
 
 
 def test_an_alert_neither_lists_nor_counts_it(asked: Service, keys: dict[Role, str]) -> None:
