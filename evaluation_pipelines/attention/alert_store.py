@@ -133,17 +133,26 @@ def _event(type_: str, alert: Alert, now: datetime) -> dict[str, object]:
 
 
 def visible_alerts(
-    ledger: Ledger, alerts: Sequence[Alert], waiting: Collection[SessionKey]
+    ledger: Ledger,
+    alerts: Sequence[Alert],
+    waiting: Collection[SessionKey],
+    known: Sequence[RaisedAlert] | None = None,
 ) -> list[Alert | None]:
     """Return alerts without the sessions ``waiting``; ``None`` for one that has no others.
 
     A session listed as below its threshold reveals its score, so neither the text nor the count
     includes it. An alert of quality risks whose sessions are not known is left out.
+
+    Args:
+        ledger: The ledger.
+        alerts: The alerts.
+        waiting: Sessions that await a blind review.
+        known: All alerts of quality risks, the oldest first; read from the ledger by default.
     """
     if not waiting:
         return list(alerts)
     causes = {alert.cause for alert in alerts if alert.kind == QUALITY_RISKS}
-    every = AlertStore(ledger).all() if causes else []
+    every = known or (AlertStore(ledger).all() if causes else [])
     ids = {row.alert_id: row.alert.cause for row in every if row.alert.cause in causes}
     risks = {ids[found]: keys for found, keys in alert_risks(ledger, every, ids).items()}
     return [_visible(alert, risks.get(alert.cause, {}), waiting) for alert in alerts]

@@ -24,3 +24,12 @@ def test_no_alert_is_read_for_those_of_other_kinds(
     monkeypatch.delattr(AlertStore, "all")
     spent = Alert(SPENDING, "x", "acme spent $3", "a: $2.00 (model m)")
     assert visible_alerts(workplace.ledger, [spent], WAITING) == [spent]
+
+
+def test_a_caller_that_has_read_all_alerts_reads_them_once(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    AlertStore(workplace.ledger).put(RISKS, NOW)
+    known = AlertStore(workplace.ledger).all()
+    monkeypatch.delattr(AlertStore, "all")
+    assert visible_alerts(workplace.ledger, [RISKS], WAITING, known) == [None]

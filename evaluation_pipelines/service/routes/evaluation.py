@@ -304,7 +304,7 @@ def alerts(
         for row in AlertStore(here.stores.ledger).all()
         if is_all or not names_person(row.alert.kind, row.alert.cause)
     ]
-    visible = visible_alerts(here.stores.ledger, [row.alert for row in every], waiting)
+    visible = visible_alerts(here.stores.ledger, [row.alert for row in every], waiting, every)
     raised = [
         asdict(row) | asdict(seen)
         for row, seen in zip(every, visible, strict=True)
