@@ -49,14 +49,9 @@ with events as (
             )
         end as previous_us
     from event_windows
-    inner join session_windows as windows
-        on
-            event_windows.session_no = windows.session_no
-            and event_windows.window_no = windows.window_no
-    inner join agent_events as events
-        on event_windows.row_no = events.row_no
-    left join call_outcomes as calls
-        on event_windows.row_no = calls.row_no
+    inner join session_windows as windows using (session_no, window_no)
+    inner join agent_events as events using (row_no)
+    left join call_outcomes as calls using (row_no)
 ),
 
 totals as (
@@ -282,44 +277,16 @@ select
     coalesce(content_hashes.content_hash, sha256('')) as content_hash,
     sessions.session_date
 from session_windows as windows
-inner join sessions
-    on windows.session_no = sessions.session_no
-inner join totals
-    on
-        windows.session_no = totals.session_no
-        and windows.window_no = totals.window_no
-inner join counts
-    on
-        windows.session_no = counts.session_no
-        and windows.window_no = counts.window_no
-inner join identities
-    on
-        windows.session_no = identities.session_no
-        and windows.window_no = identities.window_no
-inner join task_classes
-    on
-        windows.session_no = task_classes.session_no
-        and windows.window_no = task_classes.window_no
-left join api_use
-    on
-        windows.session_no = api_use.session_no
-        and windows.window_no = api_use.window_no
-left join missing_events
-    on
-        windows.session_no = missing_events.session_no
-        and windows.window_no = missing_events.window_no
-left join used
-    on
-        windows.session_no = used.session_no
-        and windows.window_no = used.window_no
-left join session_attributes
-    on
-        windows.session_no = session_attributes.session_no
-        and windows.window_no = session_attributes.window_no
-left join content_hashes
-    on
-        windows.session_no = content_hashes.session_no
-        and windows.window_no = content_hashes.window_no
+inner join sessions using (session_no)
+inner join totals using (session_no, window_no)
+inner join counts using (session_no, window_no)
+inner join identities using (session_no, window_no)
+inner join task_classes using (session_no, window_no)
+left join api_use using (session_no, window_no)
+left join missing_events using (session_no, window_no)
+left join used using (session_no, window_no)
+left join session_attributes using (session_no, window_no)
+left join content_hashes using (session_no, window_no)
 order by
     sessions.session_date,
     sessions.organization_id,

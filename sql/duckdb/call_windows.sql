@@ -7,6 +7,5 @@ select
     windows.session_key,
     sessions.session_id
 from session_windows as windows
-inner join sessions
-    on windows.session_no = sessions.session_no
+inner join sessions using (session_no)
 order by window_no

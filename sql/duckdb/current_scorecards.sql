@@ -7,11 +7,7 @@ select
         cards.profile_id is not distinct from evaluations.profile_id as is_best_match
     )
 from scorecards as cards
-inner join session_evaluations as evaluations
-    on
-        cards.organization_id = evaluations.organization_id
-        and cards.session_key = evaluations.session_key
-        and cards.content_hash = evaluations.content_hash
+inner join session_evaluations as evaluations using (organization_id, session_key, content_hash)
 qualify row_number() over (
     partition by
         cards.organization_id,

@@ -48,8 +48,7 @@ rows_wanted as (
         case when events.event_name = 'user_prompt' then 'prompt' else 'reply' end as kind,
         null as call_outcome
     from event_windows as events
-    inner join sessions_with_text as texts
-        on events.session_no = texts.session_no
+    inner join sessions_with_text as texts using (session_no)
     where
         texts.has_results
         and events.event_name in ('user_prompt', 'assistant_response', 'api_request')
@@ -68,8 +67,7 @@ texts_wanted as (
             min(texts.row_no)
         ) as text_row_no
     from rows_wanted
-    inner join agent_events as events
-        on rows_wanted.row_no = events.row_no
+    inner join agent_events as events using (row_no)
     inner join event_texts_landed as texts
         on
             events.event_id = texts.event_id
@@ -133,26 +131,16 @@ select
         strlen(coalesce(event_texts.content, event_texts.error, errors.error))
     ) as returned_bytes
 from rows_wanted
-inner join event_windows
-    on rows_wanted.row_no = event_windows.row_no
-inner join sessions_with_text as texts
-    on event_windows.session_no = texts.session_no
-inner join session_windows as windows
-    on
-        event_windows.session_no = windows.session_no
-        and event_windows.window_no = windows.window_no
-inner join agent_events as events
-    on rows_wanted.row_no = events.row_no
-left join texts_wanted
-    on rows_wanted.row_no = texts_wanted.row_no
+inner join event_windows using (row_no)
+inner join sessions_with_text as texts using (session_no)
+inner join session_windows as windows using (session_no, window_no)
+inner join agent_events as events using (row_no)
+left join texts_wanted using (row_no)
 left join event_texts_landed as event_texts
     on texts_wanted.text_row_no = event_texts.row_no
 left join errors
     on events.error_event_id = errors.event_id
-left join turns
-    on
-        event_windows.session_no = turns.session_no
-        and event_windows.prompt_position = turns.prompt_position
+left join turns using (session_no, prompt_position)
 order by
     event_windows.session_no,
     event_windows.position

@@ -8,16 +8,9 @@ select
     event_windows.position,
     event_windows.event_id
 from event_windows
-inner join session_windows as windows
-    on
-        event_windows.session_no = windows.session_no
-        and event_windows.window_no = windows.window_no
-inner join sessions
-    on event_windows.session_no = sessions.session_no
-left join content_hashes
-    on
-        event_windows.session_no = content_hashes.session_no
-        and event_windows.window_no = content_hashes.window_no
+inner join session_windows as windows using (session_no, window_no)
+inner join sessions using (session_no)
+left join content_hashes using (session_no, window_no)
 order by
     sessions.session_date,
     sessions.organization_id,

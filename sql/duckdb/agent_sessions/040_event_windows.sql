@@ -33,8 +33,7 @@ worn as (
         wearings.masque as donned_masque,
         events.masque as attribute_masque
     from session_events as events
-    left join sessions_with_dons as dons
-        on events.session_no = dons.session_no
+    left join sessions_with_dons as dons using (session_no)
     asof left join masque_wearings as wearings
         on
             events.session_no = wearings.session_no
@@ -143,10 +142,7 @@ select
     numbered.masque,
     numbered.wearing_no
 from numbered
-inner join run_windows
-    on
-        numbered.session_no = run_windows.session_no
-        and numbered.run_no = run_windows.run_no
+inner join run_windows using (session_no, run_no)
 union all
 select
     session_no,

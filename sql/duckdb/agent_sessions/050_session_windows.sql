@@ -69,10 +69,6 @@ select
     end as started_at,
     coalesce(wearings.doffed_at, named.last_event_at) as ended_at
 from named
-inner join sessions
-    on named.session_no = sessions.session_no
-left join masque_wearings as wearings
-    on
-        named.session_no = wearings.session_no
-        and named.wearing_no = wearings.wearing_no
+inner join sessions using (session_no)
+left join masque_wearings as wearings using (session_no, wearing_no)
 window whole_session as (partition by named.session_no)

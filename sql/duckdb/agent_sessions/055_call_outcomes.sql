@@ -11,8 +11,7 @@ with call_events as (
         events.tool_use_id is not null as has_tool_use_id,
         coalesce(events.tool_use_id, hex(events.event_id)) as call_id
     from agent_events as events
-    inner join event_windows
-        on events.row_no = event_windows.row_no
+    inner join event_windows using (row_no)
     where events.event_name in ('tool_result', 'tool_decision')
 ),
 
@@ -48,10 +47,7 @@ outcomes as (
                 then 'unknown'
         end as call_outcome
     from call_events as events
-    inner join calls
-        on
-            events.session_no = calls.session_no
-            and events.call_id = calls.call_id
+    inner join calls using (session_no, call_id)
 )
 
 select

@@ -25,8 +25,7 @@ with api_events as (
         end as total_tokens,
         events.reasoning_tokens
     from agent_events as events
-    inner join event_windows
-        on events.row_no = event_windows.row_no
+    inner join event_windows using (row_no)
     where
         events.event_name in ('api_request', 'api_error')
         -- An attempt that failed, from a source that logs attempts in addition to requests.
@@ -86,10 +85,7 @@ totals as (
 naming_events as (
     select api_events.*
     from api_events
-    inner join totals
-        on
-            api_events.session_no = totals.session_no
-            and api_events.window_no = totals.window_no
+    inner join totals using (session_no, window_no)
     where
         api_events.is_request
         or totals.api_requests = 0
@@ -135,10 +131,7 @@ providers as (
             where models.main_model is null or naming_events.model = models.main_model
         ) as main_providers
     from naming_events
-    left join models
-        on
-            naming_events.session_no = models.session_no
-            and naming_events.window_no = models.window_no
+    left join models using (session_no, window_no)
     where naming_events.provider is not null
     group by
         naming_events.session_no,
@@ -223,15 +216,6 @@ select
         when len(providers.main_providers) > 1 then 'mixed'
     end as provider
 from tokens
-left join models
-    on
-        tokens.session_no = models.session_no
-        and tokens.window_no = models.window_no
-left join variants
-    on
-        tokens.session_no = variants.session_no
-        and tokens.window_no = variants.window_no
-left join providers
-    on
-        tokens.session_no = providers.session_no
-        and tokens.window_no = providers.window_no
+left join models using (session_no, window_no)
+left join variants using (session_no, window_no)
+left join providers using (session_no, window_no)

@@ -58,12 +58,8 @@ select
     event_windows.window_no,
     try_cast(coalesce(sum(gaps.missing), 0) as bigint) as missing_events
 from event_windows
-inner join sequenced_sessions
-    on event_windows.session_no = sequenced_sessions.session_no
-left join gaps
-    on
-        event_windows.session_no = gaps.session_no
-        and event_windows.position = gaps.position
+inner join sequenced_sessions using (session_no)
+left join gaps using (session_no, position)
 group by
     event_windows.session_no,
     event_windows.window_no

@@ -8,8 +8,7 @@ with attributes as (
         event_windows.position,
         unnest(events.session_attributes) as sent
     from event_windows
-    inner join agent_events as events
-        on event_windows.row_no = events.row_no
+    inner join agent_events as events using (row_no)
     where events.session_attributes is not null
 ),
 

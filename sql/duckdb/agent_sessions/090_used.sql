@@ -6,8 +6,7 @@
 with sessions_with_names as (
     select distinct event_windows.session_no
     from event_windows
-    inner join agent_events as events
-        on event_windows.row_no = events.row_no
+    inner join agent_events as events using (row_no)
     where coalesce(events.subagent, events.skill, events.slash_command) is not null
 ),
 
@@ -41,10 +40,8 @@ events as (
         end as input_tokens,
         events.output_tokens::hugeint as output_tokens
     from event_windows
-    inner join agent_events as events
-        on event_windows.row_no = events.row_no
-    left join call_outcomes as calls
-        on event_windows.row_no = calls.row_no
+    inner join agent_events as events using (row_no)
+    left join call_outcomes as calls using (row_no)
     where event_windows.session_no in (select session_no from sessions_with_names)
 ),
 
