@@ -147,7 +147,7 @@ def visible_alerts(
         ledger: The ledger.
         alerts: The alerts.
         waiting: Sessions that await a blind review.
-        known: All alerts of quality risks, the oldest first; read from the ledger by default.
+        known: All alerts of quality risks, the oldest first. Default: from the ledger.
     """
     if not waiting:
         return list(alerts)
