@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import yaml
 
-from evaluation_pipelines.profiles.domain.heuristics import Thresholds
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS, Thresholds
 from evaluation_pipelines.profiles.domain.profile import (
     VERSIONED,
     JudgeProfile,
@@ -53,6 +53,13 @@ def test_the_limits_of_the_criteria_are_the_defaults() -> None:
             if named_limit := re.fullmatch(r"([\d.]+)\D*\(`(\w+)`\)", cell):
                 value, field = named_limit.groups()
                 assert float(value) == getattr(limits, field)
+
+
+def test_every_computed_criterion_has_a_row() -> None:
+    cells = [row[0] for row in table_rows(TEXT, "### What is computed\n")]
+    shown = {name.partition(".")[0] for name in re.findall(r"`([\w.]+)`", " ".join(cells))}
+
+    assert shown == {name.partition(".")[0] for name in HEURISTICS}
 
 
 def test_every_field_of_a_profile_is_explained() -> None:
