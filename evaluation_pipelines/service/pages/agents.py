@@ -347,6 +347,11 @@ class _Agent:
         """Organization and name."""
         return self.organization, self.name
 
+    @property
+    def downloaded(self) -> int:
+        """Number of evaluations in its CSV, of which the window may have more: see counted."""
+        return min(self.window.height, WINDOW_SIZE)
+
     def sessions_url(self, visit: Visit, **more: str) -> str:
         """Return the URL of the list of its sessions."""
         owner = self.named_organization(visit)

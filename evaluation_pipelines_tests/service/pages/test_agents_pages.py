@@ -5,10 +5,13 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
+import polars as pl
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.digest import make_digest
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.schemas import AGENT_WINDOWS
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
@@ -147,3 +150,15 @@ def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(reader: Test
     assert by_session["session_key"].to_list() == newest_first
     assert by_session["effective_100"].to_list() == [90.0] * 3
     assert reader.get("/evaluations.csv?agent=none").status_code == 404
+
+
+def test_a_download_has_as_many_evaluations_as_its_link_says(workplace: Workplace) -> None:
+    evaluate(workplace, "acme", "scout", 260)
+    sent = SubmittedEvaluations(workplace.ledger).newest("acme", "scout", NOW)
+    older = pl.concat_str(pl.lit("exported-"), "evaluation_id")
+    windows = sent.with_columns(evaluation_id=older, evaluations_in_all=pl.lit(260, pl.Int64))
+    workplace.lake.write(windows.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
+    client = Service(workplace).client()
+    # 260 of the last export and 260 since: the newest 500 count.
+    assert "Download CSV (500)</a>" in client.get("/agents/scout").text
+    assert rows_of(client.get("/evaluations.csv?agent=scout").content).height == 500
