@@ -328,9 +328,10 @@ def agent_windows(
     now: datetime,
     submitted_of: Collection[tuple[str, str]] | None = None,
 ) -> pl.DataFrame:
-    """Return the newest evaluations of agents, AGENT_WINDOWS, those of the ledger included.
+    """Return the newest evaluations of agents: AGENT_WINDOWS in its order, each once.
 
-    Of each agent they are up to 500 of the last export, and 500 of the ledger: see ``counted``.
+    An agent has up to 1,000: 500 of the last export and 500 of the ledger. ``counted`` returns the
+    500 that its score is made of.
 
     Args:
         stores: The stores.

@@ -67,7 +67,19 @@ def rises(sessions: pl.DataFrame, today: date) -> list[dict[str, Any]]:
 def _compared(
     person_days: pl.DataFrame, measure: str, amount: str, base: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rates of agents with enough days of people in both times."""
+    """Yield the rates of agents with _FEWEST person-days in the last days and in those before.
+
+    Args:
+        person_days: A row per agent, ``is_recent``, date and person, with sums of both columns.
+        measure: FAILED_CALLS or COST.
+        amount: Column of the numerator.
+        base: Column of the denominator; person-days with 0 are left out.
+
+    Yields:
+        ``measure``, ``organization_id``, ``agent_id``, and ``rate`` (sum of ``amount`` divided by
+        sum of ``base``), its ``variance`` and the ``number`` of person-days: of the last days, and
+        of the days before with the suffix ``_before``.
+    """
     sums = person_days.filter(pl.col(base) > 0).select(
         *_AGENT,
         "is_recent",

@@ -183,7 +183,13 @@ class Turn:
 
 
 def is_one_scale(turns: Iterable[Turn], first: date, last: date) -> bool:
-    """Return False if a change of the judge cuts the trend after the first of some days."""
+    """Return whether scores of all sessions from ``first`` to ``last`` can be compared.
+
+    Args:
+        turns: Changes of the judge, of any profile and in any order.
+        first: First session date. On the day of a change all sessions have the new judge.
+        last: Last session date, included.
+    """
     return not any(turn.shift is None and first < turn.changed_on <= last for turn in turns)
 
 

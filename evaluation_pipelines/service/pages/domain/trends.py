@@ -89,7 +89,14 @@ CSV_COLUMNS = (
 
 
 def eras(turns: Sequence[Turn]) -> list[str]:
-    """Return who judged each ``era`` of :func:`trend_rows`; nothing if no trend is cut."""
+    """Return a text about who judged each ``era`` of :func:`trend_rows`.
+
+    Args:
+        turns: Changes of the judge, the oldest first.
+
+    Returns:
+        By number of the era: 0 is before the first cut, n since the nth. Empty without cuts.
+    """
     cuts = [turn.changed_on for turn in turns if turn.shift is None]
     return [f"judge before {day}" for day in cuts[:1]] + [f"judge since {day}" for day in cuts]
 
