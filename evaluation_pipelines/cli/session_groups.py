@@ -19,7 +19,12 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
-from evaluation_pipelines.judge_changes.domain.judges import Turn, is_one_scale, on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import (
+    Turn,
+    is_judged_for,
+    is_one_scale,
+    on_newest_scale,
+)
 from evaluation_pipelines.people.identity_store import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
 from evaluation_pipelines.schemas.sessions import USED_KINDS
@@ -128,7 +133,7 @@ def group_figures(
     Returns:
         Columns ``name``, ``sessions``, of a sub-agent, skill or command SUMMED, ``score`` (mean,
         0-100), ``known_scores`` (of how many sessions it is), ``before`` (the mean of as many days
-        before the span), ``change`` (null if a profile's judge changed: not comparable),
+        before the span), ``change`` (null if the judge of its scores changed: not comparable),
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """
@@ -136,7 +141,7 @@ def group_figures(
     day, length = pl.col("session_date"), last - first + timedelta(days=1)
     within, before = _is_within(span), day.is_between(first - length, first, "left")
     cut = {turn.profile_id for turn in turns if not is_one_scale([turn], first - length, last)}
-    is_cut = (within | before) & pl.col("profile_id").is_in(cut)
+    is_cut = (within | before) & pl.any_horizontal(pl.lit(False), *map(is_judged_for, cut))
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
     used = [name for name in SUMMED if name in rows.columns and column == "used_name"]

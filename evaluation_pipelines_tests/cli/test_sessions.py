@@ -75,8 +75,8 @@ def row(name: str | None, day: int, **figures: float | None) -> dict[str, object
         "total_tools": 4,
         "tools_failed": 1,
     }
-    known = {"team": name, "session_date": date(2026, 6, day), "profile_id": "default"}
-    return {**known, **usual, **figures}
+    known = {"team": name, "session_date": date(2026, 6, day)}
+    return {**known, "profile_id": "default", "effective_source": "judge", **usual, **figures}
 
 
 def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -> None:
@@ -115,14 +115,21 @@ def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -
 def test_a_judge_change_that_cuts_the_trend_leaves_no_change(
     changed_on: int, shift: float | None, change: float | None
 ) -> None:
-    rows = pl.DataFrame([row(team, day, score=score) for team in "ab"
-                         for day, score in ((4, 70.0), (17, 50.0))])  # fmt: skip
-    other = pl.when(pl.col("team") == "b").then(pl.lit("other")).otherwise("profile_id")
-    rows = rows.with_columns(profile_id=other)
+    scored: dict[str, dict[str, object]] = {
+        "a": {"profile_id": "default"},
+        "b": {"profile_id": "other", "effective_source": "scorecard"},  # by a judge of its own
+        "c": {"profile_id": None},  # the default judge scores what no profile matches
+        "d": {"effective_source": "override"},
+    }
+    rows = pl.DataFrame(
+        row(team, day, score=score) | about
+        for team, about in scored.items()
+        for day, score in ((4, 70.0), (17, 50.0))
+    )
     turn = Turn(date(2026, 6, changed_on), "default", "judge-1", "judge-2", shift, None)
     found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17)), [turn])
     changes = found.sort("name").select("before", "change").rows()
-    assert changes == [(70.0, change), (70.0, -20.0)]  # b has a profile of another judge
+    assert changes == [(70.0, change), (70.0, -20.0), (70.0, change), (70.0, -20.0)]
 
 
 def test_people_are_compared_only_where_they_are_shown(program: Program) -> None:

@@ -227,16 +227,25 @@ def on_newest_scale(rows: pl.DataFrame, changes: pl.DataFrame) -> tuple[pl.DataF
     return scaled.drop("_judge"), turns
 
 
+def is_judged_for(profile_id: str) -> pl.Expr:
+    """Return whether the effective score of a row is by the judge of a profile.
+
+    The columns are ``profile_id`` and ``effective_source``. Without a score it is null or False.
+    """
+    source, is_asked = (
+        pl.col("effective_source"),
+        pl.col("profile_id").eq_missing(pl.lit(profile_id)),
+    )
+    if profile_id == DEFAULT_PROFILE:  # sessions without a judge profile of their own
+        is_asked |= source == "judge"
+    return is_asked & source.is_in(["judge", "scorecard"])
+
+
 def _by_former_judge(change: Mapping[str, Any]) -> pl.Expr:
     """Return whether the automatic score of a row is by the former judge of a change."""
-    profile, source = change["judge_profile_id"], pl.col("effective_source")
-    is_asked = pl.col("profile_id").eq_missing(pl.lit(profile))
-    if profile == DEFAULT_PROFILE:  # sessions without a judge profile of their own
-        is_asked |= source == "judge"
-    is_used = source.is_in(["judge", "scorecard"])
     is_before = pl.col("session_date") < change["changed_on"]
     is_former = pl.col("_judge").eq_missing(pl.lit(change["former_model"]))
-    return pl.all_horizontal(is_asked, is_used, is_before, is_former)
+    return pl.all_horizontal(is_judged_for(change["judge_profile_id"]), is_before, is_former)
 
 
 def _turn(change: Mapping[str, Any], *, has_others: bool) -> Turn:
