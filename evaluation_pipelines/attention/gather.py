@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import polars as pl
@@ -255,19 +255,19 @@ def _gather_sent(
     readable: "_Readable",
     queue: Sequence[QueuedDate],
 ) -> Facts:
-    unread, incomplete, oldest_unread, why_not_listed = _unread(stores)
+    files = _landing_files(stores)
     dagster = stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     due = [row for row in queue if not (row.is_built or row.parked)]
-    is_behind = bool(unread) or _are_unbuilt(stores, due)
+    is_behind = files.have_lines or _are_unbuilt(stores, due)
     oldest_due = min((row.touched_at for row in due), default=None)
     facts = Facts(
         now=now,
-        unread_bytes=sum(file.unread_bytes for file in unread),
-        oldest_unread=oldest_unread,
-        why_not_listed=why_not_listed,
+        unread_bytes=sum(file.unread_bytes for file in files.unread),
+        oldest_unread=files.oldest,
+        why_not_listed=files.why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
         stale_hours=stores.settings.stale_telemetry_hours,
         due=len(due),
@@ -285,7 +285,7 @@ def _gather_sent(
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
         dagster_url=None if dagster is None else str(dagster).rstrip("/"),
         others=[
-            *incomplete_lines((_incomplete(stores, file) for file in incomplete), now),
+            *incomplete_lines((_incomplete(stores, file) for file in files.incomplete), now),
             waiting_dates(len(due), oldest_due, now),
         ],
     )
@@ -372,35 +372,43 @@ def rising_agents(view: View, now: datetime) -> dict[tuple[str, str], list[Item]
     return found
 
 
-def _unread(
-    stores: Stores,
-) -> tuple[list[UnreadFile], list[UnreadFile], datetime | None, str | None]:
-    """Return the unread files, and apart from them files with only an incomplete line.
+class _LandingFiles(NamedTuple):
+    """Landing files with unread bytes.
 
-    Also since when the former wait, or why the files cannot be listed.
+    Attributes:
+        unread: Files with a complete unread line, and those not looked at or not readable.
+        incomplete: Files with only an incomplete line.
+        have_lines: Whether a file surely has a complete unread line.
+        oldest: Since when the unread ones wait, or ``None`` without any.
+        why_not_listed: Why the files cannot be listed, or ``None``.
+    """
+
+    unread: Sequence[UnreadFile] = ()
+    incomplete: Sequence[UnreadFile] = ()
+    have_lines: bool = False
+    oldest: datetime | None = None
+    why_not_listed: str | None = None
+
+
+def _landing_files(stores: Stores) -> _LandingFiles:
+    """Return the landing files with unread bytes.
+
+    The oldest is looked at first: of a backlog only one file is opened.
     """
     try:
         listed, _ = find_unread_files(stores, in_order=False)
-        incomplete = _without_line(stores, listed)
+        incomplete, have_lines = list[UnreadFile](), False
+        for file in sorted(listed, key=lambda unread: unread.file.modified_at_ns):
+            is_complete = has_complete_line(stores, file)
+            if is_complete:
+                have_lines = True
+                break
+            if is_complete is False:
+                incomplete.append(file)
         unread = [file for file in listed if file not in incomplete]
-        return unread, incomplete, unread_since(stores, unread), None
+        return _LandingFiles(unread, incomplete, have_lines, unread_since(stores, unread))
     except LandingError as error:
-        return [], [], None, str(error)
-
-
-def _without_line(stores: Stores, listed: Sequence[UnreadFile]) -> list[UnreadFile]:
-    """Return the files without a complete unread line, up to the first file with one.
-
-    The oldest is first: only one file of a backlog is opened. An unreadable one may have lines.
-    """
-    incomplete = []
-    for file in sorted(listed, key=lambda unread: unread.file.modified_at_ns):
-        is_complete = has_complete_line(stores, file)
-        if is_complete:
-            break
-        if is_complete is False:
-            incomplete.append(file)
-    return incomplete
+        return _LandingFiles(why_not_listed=str(error))
 
 
 def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate]) -> bool:

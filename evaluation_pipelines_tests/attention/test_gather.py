@@ -39,6 +39,8 @@ def test_a_file_that_cannot_be_read_is_unread_and_not_incomplete(
 
     monkeypatch.setattr(Landing, "open", refuse)
     assert kinds(workplace) == {"unread"}
+    # It may never be read: programs that fall silent are reported meanwhile.
+    assert gather.gather_sent(workplace.stores, datetime.now(UTC)).silent == []
 
 
 def test_of_a_backlog_one_file_is_asked_whether_it_has_a_line(
@@ -56,6 +58,7 @@ def test_of_a_backlog_one_file_is_asked_whether_it_has_a_line(
     monkeypatch.setattr(gather, "has_complete_line", ask)
     assert kinds(workplace) == {"incomplete_line", "unread"}
     assert asked == ["half.jsonl", "a.jsonl"]
+    assert gather.gather_sent(workplace.stores, datetime.now(UTC)).silent is None
 
 
 def test_unread_bytes_of_a_compressed_file_are_counted_as_they_are_stored(
