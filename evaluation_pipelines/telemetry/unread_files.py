@@ -316,7 +316,13 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
 
 
 def _unread_bytes(source: SourceFile, size_bytes: int) -> int:
-    """Return the unread bytes; all of them if the file is shorter than what was read."""
-    if source.finished_size_bytes == size_bytes:
+    """Return the unread bytes on disk; all of them if the file is shorter than what was read.
+
+    The position in a compressed file counts decompressed bytes. It is usually beyond the size.
+    """
+    finished = source.finished_size_bytes
+    if finished == size_bytes:
         return 0
-    return size_bytes - source.position if size_bytes >= source.position else size_bytes
+    if size_bytes >= source.position:
+        return size_bytes - source.position
+    return size_bytes - finished if size_bytes > finished else size_bytes
