@@ -241,6 +241,7 @@ def agents(visit: Visitor) -> HTMLResponse:
         number=rows.height,
         has_changes=rows["change"].count() > 0,
         others=_other_identities(visit, rows),
+        unrated=_unrated(visit, rows),
         updated_at=rows["updated_at"].max(),
         csv_url=visit.frame.here().replace("/agents", "/agents.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
@@ -432,11 +433,18 @@ def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]
     """Return identities without evaluations; of whom they are is only known to who sees all."""
     if visit.organization is not None:
         return []
-    others = _reputations(visit).join(agents, on="identity_id", how="anti", maintain_order="left")
+    others = _reputations(visit).filter(~pl.col(WAITS))  # one that waits is of a session
+    others = others.join(agents, on="identity_id", how="anti", maintain_order="left")
     return [
         {**row, "overall": _cell(row, "overall_score", _reputation)}
         for row in others.sort(-pl.col("overall_score"), nulls_last=True).to_dicts()
     ]
+
+
+def _unrated(visit: Visit, agents: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return organization and name of agents without evaluations but of sessions that wait."""
+    waiting = _waiting(visit).select("organization_id", agent_id=AGENT_NAME).unique()
+    return waiting.join(agents, on=waiting.columns, how="anti").sort(waiting.columns).rows()
 
 
 def _identity(visit: Visit, found: _Agent) -> Mapping[str, Any]:

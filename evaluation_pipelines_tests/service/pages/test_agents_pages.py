@@ -10,11 +10,15 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.digest import make_digest
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
-from evaluation_pipelines.schemas import AGENT_WINDOWS
+from evaluation_pipelines.schemas import AGENT_WINDOWS, REPUTATION_SCORES
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
+from evaluation_pipelines_tests.service.answers import A1, work
 from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.tables import rows_of, tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
@@ -162,3 +166,25 @@ def test_a_download_has_as_many_evaluations_as_its_link_says(workplace: Workplac
     # 260 of the last export and 260 since: the newest 500 count.
     assert "Download CSV (500)</a>" in client.get("/agents/scout").text
     assert rows_of(client.get("/evaluations.csv?agent=scout").content).height == 500
+
+
+def test_an_agent_whose_only_session_awaits_review_is_named_without_its_reputation(
+    workplace: Workplace,
+) -> None:
+    profile_file(workplace, worst=11)
+    workplace.land("logs.jsonl", work("acme", "a1", 0, agent="solo"))
+    build(workplace)
+    export_agents(workplace)
+    identity = {"identity_id": f"{identity_id('acme', 'solo')}", "computed_at": NOW}
+    known = pl.DataFrame([{**identity, "total_events": 5}], REPUTATION_SCORES.schema)
+    workplace.lake.write(known, REPUTATION_SCORES, None)
+    client = Service(workplace).client()
+    (row,) = tables_of(client.get("/agents").text)
+    assert (row[0]["Agent"], row[0]["Score"]) == ("solo", "1/50")
+    sample = AuditSample(DAY, "acme", A1, "calls", "0", NOW)
+    OverrideStore(workplace.ledger).add_samples([sample])
+    page = client.get("/agents").text
+    assert tables_of(page) == []  # it was among the identities known only from external signals
+    assert "Not rated while all their sessions await review: <a href" in page
+    assert "/agents/solo?organization=acme" in page
+    assert "No evaluated agents yet" not in page
