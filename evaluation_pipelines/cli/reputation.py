@@ -37,7 +37,12 @@ from evaluation_pipelines.reputation.domain.agent_rating import (
     progress,
     unknown_agent,
 )
-from evaluation_pipelines.reputation.domain.signals import Retraction, identity_id, unknown_identity
+from evaluation_pipelines.reputation.domain.signals import (
+    AGENT_NAME,
+    Retraction,
+    identity_id,
+    unknown_identity,
+)
 from evaluation_pipelines.reputation.external_signals import (
     load_external_signals,
     retract_external,
@@ -194,7 +199,7 @@ def _show(
         write_record(weeks[-1] or unknown_identity(str(identity), now), form)
         return
     if row is not None:
-        print_agent(row)
+        print_agent(row, awaits_review=waiting.filter(AGENT_NAME.eq(agent)).height > 0)
     print_identity(str(identity), weeks)
 
 
@@ -236,6 +241,8 @@ def _list_agents(
         print_error(f"error: {one_line(message)}")
     if form is not OutputFormat.TABLE:
         write_rows(ranked.head(limit), form)
+    elif every.is_empty() and waiting.height:
+        print_line("No agent is rated while all evaluated sessions await review.")
     elif ranked.height or not unread:
         print_agents(ranked, limit)
     if unread:
@@ -470,11 +477,19 @@ def print_agents(rows: pl.DataFrame, limit: int) -> None:
     print_line("One agent: evaluation-pipelines reputation list AGENT")
 
 
-def print_agent(row: Mapping[str, Any]) -> None:
-    """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent."""
+def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
+    """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent.
+
+    Args:
+        row: The row or record.
+        awaits_review: Whether sessions of the agent await a blind review.
+    """
     print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
     score = progress(row) or str(row["score"])
     print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
+    if not row["eval_count"] and awaits_review:
+        print_line(f"  {'evaluations':16} none while its sessions await review")
+        return
     if not row["eval_count"]:
         print_line(
             f"  {'evaluations':16} none with this name. Known agents: "

@@ -147,3 +147,14 @@ def test_reputation_counts_no_session_that_is_asked(sampled: Program) -> None:
     assert "  signals          2 in 90 days, 2 positive, 0 negative" in past
     (identity,) = sampled("reputation", "list", "--identities", "--as-of", then).table()
     assert identity[-2:] == ["2", "0.02"]
+
+
+def test_an_agent_of_which_all_sessions_are_asked_is_not_called_unknown(program: Program) -> None:
+    build_by(program, logged("s", yesterday()))
+    assert program("reputation", "update").code == 0
+    draw()
+    rated = "No agent is rated while all evaluated sessions await review.\n"
+    assert program("reputation", "list").out == rated
+    shown = program("reputation", "list", "claude-code").out
+    assert "  evaluations      none while its sessions await review\n" in shown
+    assert "none with this name" in program("reputation", "list", "other").out
