@@ -261,7 +261,11 @@ def _gather_sent(
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     due = [row for row in queue if not (row.is_built or row.parked)]
-    is_behind = files.have_lines or _are_unbuilt(stores, due)
+    # A parked date is not retried: it hides silence no longer than its sessions could end it.
+    heard = (now - timedelta(hours=stores.settings.stale_telemetry_hours)).date()
+    parked = [row for row in queue if row.parked and not row.is_built]
+    recent_parked = [row for row in parked if row.session_date >= heard]
+    is_behind = files.have_lines or _are_unbuilt(stores, [*due, *recent_parked])
     oldest_due = min((row.touched_at for row in due), default=None)
     facts = Facts(
         now=now,
@@ -278,8 +282,7 @@ def _gather_sent(
                 queued_date.attempts,
                 queued_date.last_error or "unknown error",
             )
-            for queued_date in queue
-            if queued_date.parked and not queued_date.is_built
+            for queued_date in parked
         ],
         regressions=regressions,
         sessions=readable.of(lambda: _named(view, regressions or ()), None),

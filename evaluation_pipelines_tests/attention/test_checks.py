@@ -247,6 +247,22 @@ def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
     assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
 
 
+def test_a_program_whose_newest_telemetry_cannot_be_built_is_not_called_silent(
+    workplace: Workplace,
+) -> None:
+    put_session(workplace, (NOW - JUNE) / timedelta(hours=1) + 200, "claude_code")
+    workplace.land("logs.jsonl", session_with_texts("a"))
+    workplace.ingest()
+    queue = RebuildQueue(workplace.ledger)
+    (due,) = (row for row in queue.all() if not row.is_built)
+    for _ in range(4):
+        queue.mark_failed(due.session_date, due.version, "torn", JUNE)
+    assert check_alerts(workplace.stores, JUNE, LOG) == {"parked dates": 1}
+    # What began five days ago or earlier tells nothing of the last 96 hours.
+    later = JUNE + timedelta(days=5)
+    assert check_alerts(workplace.stores, later, LOG) == {"silent sources": 1}
+
+
 def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workplace) -> None:
     put_session(workplace, 95, "claude_code")
     put_session(workplace, 97 + 24, "codex")
