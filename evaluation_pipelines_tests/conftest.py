@@ -153,11 +153,19 @@ def reputation_store(one_clickhouse_dsn: str) -> Iterator[ReputationStore]:
 
 
 _LONG = ("docs/test_outputs.py", "cli/test_demo.py", "_kills.py")
+_OF_THE_LEDGER = ("ledger", "storage/", "test_postgresql.py", "from_two_machines")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest: at the end they would run alone on one core."""
+    """Begin with the tests that take longest: at the end they would run alone on one core.
+
+    Only tests of the ledger, its locks and statements always run on PostgreSQL, too.
+    """
     items.sort(key=lambda item: not any(name in item.nodeid for name in _LONG))
+    for item in items:
+        file, _, case = item.nodeid.partition("::")
+        if "[postgresql" in case and not any(name in file for name in _OF_THE_LEDGER):
+            item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
