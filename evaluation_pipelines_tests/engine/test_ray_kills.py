@@ -13,9 +13,10 @@ from evaluation_pipelines_tests.engine.killed_rounds import TELEMETRY, hashes, o
 from evaluation_pipelines_tests.engine.ray_nodes import killing, running_cluster
 from evaluation_pipelines_tests.workplace import open_workplace
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
-
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray and of its dependencies
+pytestmark = [
+    pytest.mark.slow,  # a cluster takes 10 s to start
+    pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies
+]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, 20])
 def test_nodes_killed_in_the_middle_lose_nothing_and_double_nothing(
     tmp_path: Path, cluster: Any, rounds: int
 ) -> None:

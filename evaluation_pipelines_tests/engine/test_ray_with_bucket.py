@@ -25,8 +25,6 @@ from evaluation_pipelines_tests.servers.s3 import BUCKET
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
-
 pytestmark = [
     pytest.mark.slow,  # a cluster of three nodes takes 10 s and 1 GB
     pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies

@@ -22,7 +22,10 @@ from evaluation_pipelines_tests.telemetry.test_messages import in_protobuf
 from evaluation_pipelines_tests.telemetry.test_otel_logs import NOT_COMPARED, texts
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
-pytestmark = pytest.mark.skipif(find_spec("rotel") is None, reason="rotel is not installed")
+pytestmark = [
+    pytest.mark.slow,  # a program of others
+    pytest.mark.skipif(find_spec("rotel") is None, reason="rotel has no wheel for this system"),
+]
 ROWS = 1448
 """Log records of all captures."""
 
