@@ -87,7 +87,7 @@ class CurrentData:
     def _looks(self) -> tuple[object, ...]:
         """Return what changes with new telemetry.
 
-        Each hour all files are listed: a half line is read when its file no longer grows.
+        Each hour all files are listed: an incomplete line is read when its file no longer grows.
         """
         hour = int(self.clock().timestamp()) // _HOUR_S
         has_rows = self.stores.settings.otel_logs_dsn is not None

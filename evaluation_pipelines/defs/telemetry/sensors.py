@@ -61,7 +61,7 @@ def otel_landing_sensor(
         return dg.SkipReason(why_not)
     cursor = json.loads(context.cursor or "{}")
     # Taken before the files are listed: the next tick sees later changes.
-    # Each hour all files are listed: a half line is read when its file no longer grows.
+    # Each hour all files are listed: an incomplete line is read when its file no longer grows.
     hour = int(time() // 3600)
     looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress(), hour]
     if cursor.get("seen") == looks:
