@@ -189,14 +189,19 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame) -> list[Arrival]:
 
 
 def _without_price(events: pl.DataFrame) -> list[Gap]:
-    """Return gaps for the models whose requests have tokens, and hardly any a cost or price."""
+    """Return gaps for the models whose requests have tokens, and hardly any a cost or price.
+
+    The models of most sessions are first.
+    """
     is_reported = pl.col("cost_source").eq_missing("reported")
     is_known = is_reported | pl.col("list_price_usd").is_not_null()
     requests = events.filter(event_name="api_request").drop_nulls(["input_tokens", "model"])
     of_models = requests.group_by("model").agg(
         share=is_known.mean(), sessions=pl.col("session_id").filter(~is_known).n_unique()
     )
-    lacking = of_models.filter(pl.col("share") <= _RARE).sort("model")
+    lacking = of_models.filter(pl.col("share") <= _RARE).sort(
+        "sessions", "model", descending=[True, False]
+    )
     lacks = [
         (model, f"unknown, so that {pluralize(number, 'session lacks', 'sessions lack')} costs")
         for model, _, number in lacking.head(_MOST_MODELS).iter_rows()

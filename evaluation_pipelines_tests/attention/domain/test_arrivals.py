@@ -97,6 +97,8 @@ def test_of_many_models_without_a_price_five_are_named() -> None:
     six, seven = ([{"model": f"m{number}"} for number in range(models)] for models in (6, 7))
     assert without_price(*six) == [*named, "price of 1 more model"]
     assert without_price(*seven) == [*named, "price of 2 more models"]
+    often = [{"model": "z", "session_id": name} for name in "ab"]
+    assert without_price(*seven, *often) == ["price of z", *named[:4], "price of 3 more models"]
 
 
 def test_texts_of_transcripts_have_another_switch() -> None:
