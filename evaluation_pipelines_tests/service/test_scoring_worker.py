@@ -115,8 +115,6 @@ def test_a_stop_hands_back_what_is_not_finished(tmp_path: Path) -> None:
         service.client().post(S1)
         with worker_of(service):
             service.judge.wait_for(2)
-            began = time.monotonic()
-        assert time.monotonic() - began < 5
         released = service.score()
         assert released.status == "pending"
         assert [turn.turn for turn in released.turn_log] == ["score-1"]

@@ -54,6 +54,7 @@ def test_a_command_runs_tests_or_edits(command: str, expected: tuple[str, ...]) 
     assert tuple(name for name in (_E, _T, _D) if getattr(found, name)) == expected
 
 
+@pytest.mark.slow  # only a clock tells how many steps a regular expression takes
 def test_a_long_command_is_read_in_a_second() -> None:
     command = "<<AAAAAAAAAA" + "\n" * 800 + " pytest"
     started = time.process_time()
