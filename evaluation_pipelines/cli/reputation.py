@@ -118,7 +118,7 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List agents by score, calibrating agents last, or show one."""
+    """List agents by rating, calibrating agents last, or show one."""
     if sum((agent is not None, identity is not None, identities, tables)) > 1:
         raise typer.BadParameter("give one of AGENT, --identity, --identities and --tables")
     settings, then = load_settings(), parse_as_of(as_of)
@@ -182,7 +182,7 @@ def _show(
     then: datetime | None,
     form: OutputFormat,
 ) -> None:
-    """Show the score of an agent and the reputation of its identity, or of an identity."""
+    """Show the rating of an agent and the reputation of its identity, or of an identity."""
     row, now = None, then or datetime.now(UTC)
     with _reputation(settings, then, form) as (stores, past, waiting):
         if agent is not None:
@@ -368,7 +368,7 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         identities = export_reputation(stores, store).height
         agents = export_agent_ratings(stores, store, now).height
     scored_identities = pluralize(identities, "identity", "identities")
-    print_line(f"  {scored_identities} and {pluralize(agents, 'agent')} scored")
+    print_line(f"  {scored_identities} and {pluralize(agents, 'agent')} rated")
     return int(files["rejected"].sum())
 
 
@@ -463,14 +463,14 @@ def print_agents(rows: pl.DataFrame, limit: int) -> None:
         print_line("No agent was evaluated yet: evaluation-pipelines reputation update does that.")
         return
     columns = (
-        *("agent", "organization", "score #", "30-day change #", "passed #", "90% interval"),
+        *("agent", "organization", "rating #", "30-day change #", "passed #", "90% interval"),
         *("reputation #", "stage"),
     )
     lines = [_agent_line(row) for row in rows.head(limit).to_dicts()]
     print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, lines, essential=3)
     print_line()
     if any(map(progress, rows.head(limit).to_dicts())):
-        print_line(f"n/{CALIBRATED_AT}: n of the {CALIBRATED_AT} evaluations that a score needs")
+        print_line(f"n/{CALIBRATED_AT}: n of the {CALIBRATED_AT} evaluations that a rating needs")
     if (others := rows.height - limit) > 0:
         command = f"evaluation-pipelines reputation list --limit {rows.height}"
         print_line(f"{pluralize(others, 'other')}: {command}")
@@ -485,8 +485,8 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
         awaits_review: Whether sessions of the agent await a blind review.
     """
     print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
-    score = progress(row) or str(row["score"])
-    print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
+    rating = progress(row) or str(row["score"])
+    print_line(f"  {'rating':16} {rating}{'' if '/' in rating else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"] and awaits_review:
         print_line(f"  {'evaluations':16} none while its sessions await review")
         return
@@ -501,7 +501,7 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
     passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
     print_line(f"  {'passed':16} {passed} (90% interval {passed_interval(row)})")
     streak = pluralize(row["streak"], "pass", "passes")
-    print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
+    print_line(f"  {'streak':16} {streak} in a row, up to the last evaluation")
     if row["avg_latency_ms"] is not None:
         print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
     for by_model in row["by_model"][:_MAX_MODELS]:

@@ -39,7 +39,7 @@ _SHOWN: Mapping[str, More] = {
     "composite": {"text": points},
     "tools_per_prompt": {"text": points},
     "outcome": {"label": "Outcome"},
-    "score": {"label": "Score", "text": whole},
+    "score": {"label": "Rating", "text": whole},
     "lifecycle": {"label": "Stage"},
     "change": {"label": "30-day change", "text": partial(signed, decimals=0)},
     "pass_rate": {"label": "Passed", "text": percent},
@@ -101,7 +101,7 @@ SESSIONS = Table(
 
 AGENTS = Table(
     name="agents",
-    grain="one row per agent: its score over evaluations, and its reputation by signals",
+    grain="one row per agent: its rating over evaluations, and its reputation by signals",
     key=AGENT_SCORES.key,
     columns=_each_once(
         *AGENT_SCORES.columns,

@@ -1,4 +1,4 @@
-"""The relation of agents: their scores by evaluations, and the reputation of their identities."""
+"""The relation of agents: their ratings, and the reputation of their identities."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -86,7 +86,7 @@ def _agent_names(sessions: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def score_cell(row: Mapping[str, Any]) -> str:
-    """Return the score of an agent, or how many of the evaluations that it needs there are."""
+    """Return an agent's rating, or how many of the evaluations that it needs there are."""
     return progress(row) or AGENT_LISTING.cell(row, "score")
 
 

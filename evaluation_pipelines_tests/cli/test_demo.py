@@ -59,7 +59,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     shows_a_model_that_got_worse(program, first.out)
     assert "reviews: " not in second.out
 
-    # Agents by their score: one whose window is full, and some that are not calibrated yet.
+    # Agents by rating: one whose window is full, and some that are not calibrated yet.
     board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
     assert re.search(r"^release-gate +orchard +\d{3} .* mature *$", board, re.MULTILINE)
     assert re.search(r"^Scout +orchard +(\d+/50|\d{3}) ", board, re.MULTILINE)

@@ -64,7 +64,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
         "reputation: 0 sessions on 0 dates: 0 new or changed, 0 withdrawn\n"
         "  evaluations/a.jsonl: 62 of 62 lines loaded\n"
         "  signals/a.jsonl: 2 of 7 lines loaded\n"
-        "  1 identity and 2 agents scored\n"
+        "  1 identity and 2 agents rated\n"
     )
     assert updated.err.splitlines() == [
         "warning: signals/a.jsonl, line 3: Expected `float` <= 1.0 - at `$.score_delta`",
@@ -77,11 +77,11 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
 
     # 400 + 250 * (1 - 50 / 100) + 200 + 150 * 50 / 500 = 740
     shown = program("reputation", "list", "scout")
-    assert "  score            740 of 1000, active\n" in shown.out
+    assert "  rating           740 of 1000, active\n" in shown.out
     # Beta(51, 1) has the quantiles 0.05^(1/51) = 0.943 and 0.95^(1/51) = 0.999.
     assert "  passed           100% of 50 evaluations (90% interval 94% to 100%)\n" in shown.out
     assert "  before           unknown (30 days ago)\n" in shown.out
-    assert "  streak           50 passes in a row, up to the newest evaluation\n" in shown.out
+    assert "  streak           50 passes in a row, up to the last evaluation\n" in shown.out
     assert "  by model         aspen: 100% of 49\n" in shown.out
     assert "  by model         unknown model: 100% of 1\n" in shown.out
     # 0.35 * (1 + 0.6) / 2 = 0.28; of the known categories (1 + 0.6) / 2
@@ -90,7 +90,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
     assert "2 in 90 days, 2 positive, 0 negative, confidence 0.02\n" in shown.out
     novice = program("reputation", "list", "novice")
-    assert "  score            12/50, calibrating\n" in novice.out
+    assert "  rating           12/50, calibrating\n" in novice.out
     assert "no signal in the last 90 days" in novice.out
     board = program("reputation", "list", "--limit", "1")
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
@@ -122,7 +122,7 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     unknown = program("reputation", "list", "un\x1bknown")
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
-    assert "  score            0/50, new\n  evaluations      none with" in unknown.out
+    assert "  rating           0/50, new\n  evaluations      none with" in unknown.out
     who = "00000000-0000-0000-0000-000000000001"
     record = json.loads(program("reputation", "list", "--identity", who, "--format", "json").out)
     assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)
@@ -136,7 +136,7 @@ def test_an_agent_of_several_organizations_needs_the_organization(program: Progr
     assert unclear.code == 2
     assert "x exists in left, right" in unclear.err
     assert (
-        "  score            2/50"
+        "  rating           2/50"
         in program("reputation", "list", "x", "--organization", "right").out
     )
     other = program("reputation", "list", "x", "--organization", "up", "--format", "json").out
@@ -220,7 +220,7 @@ def test_the_same_commands_work_on_a_server(
     assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
     program.land("evaluations/a.jsonl", evaluations("scout", 1))
     updated = program("reputation", "update")
-    assert "0 identities and 1 agent scored" in updated.out
+    assert "0 identities and 1 agent rated" in updated.out
     assert PASSWORD not in empty.err + updated.out + updated.err
     assert "1/50" in program("reputation", "list", "scout").out
     assert not (program.folder / "data" / "clickhouse").exists()

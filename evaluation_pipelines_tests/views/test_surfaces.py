@@ -394,7 +394,7 @@ def agent_cells(row: dict[str, Any]) -> tuple[dict[str, str], str, str]:
 def test_a_table_of_one_agent_leaves_out_a_session_that_waits(everywhere: Program) -> None:
     """JSON has it: of the three sessions of beta one waits."""
     asked = ("reputation", "list", "claude-code", "--organization", "beta")
-    assert "  score            2/50, calibrating\n" in everywhere(*asked).out
+    assert "  rating           2/50, calibrating\n" in everywhere(*asked).out
     assert json.loads(everywhere(*asked, "--format", "json").out)["eval_count"] == 3
 
 
@@ -431,7 +431,7 @@ def test_people_and_programs_see_the_same_agents(everywhere: Program) -> None:
     for cells, row in zip(listed, rows, strict=True):
         cell, score, ends = agent_cells(row)
         assert (cells["Agent"], cells["Organization"]) == (cell["agent_id"], cell[OWNER])
-        assert (cells["Score"], cells["Stage"]) == (score, cell["lifecycle"])
+        assert (cells["Rating"], cells["Stage"]) == (score, cell["lifecycle"])
         assert cells["Passed"] == cell["pass_rate"]
         assert ends in page
         assert cells["Reputation"].split(" ")[0] == cell["overall_score"]

@@ -1,4 +1,4 @@
-"""Agents by their score, and one agent: its score over time, why it is so, its evaluations.
+"""Agents by rating, and one agent: its rating over time, the reasons, its evaluations.
 
 Whether an agent is getting better, in a sentence and as curves over all days.
 """
@@ -218,7 +218,7 @@ class AgentQuery:
 
 @ROUTER.get("/agents")
 def agents(visit: Visitor) -> HTMLResponse:
-    """Show all agents by their score."""
+    """Show all agents by rating."""
     query, rows, changes = _asked(visit), _agents(visit), usual_changes(visit)
     rising = rising_of(visit)
     trends = trends_of(changes or {}, rising)
@@ -271,7 +271,7 @@ def agent(
     visit: Visitor,
     agent_id: Annotated[str, Path(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")],
 ) -> HTMLResponse:
-    """Show one agent: its score over time, what it is made of, and what it was evaluated for.
+    """Show one agent: its rating over time, the parts of it, and its evaluations.
 
     One that works for several organizations has a page of its own, which links to those of each.
     """
@@ -506,8 +506,8 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
     share_axis = Axis(lambda value: f"{value:.0f}%", (0.0, 100.0))
     charts = (
         (
-            "Score",
-            line_chart("Score over time", [Curve(by_time)], score_axis)
+            "Rating",
+            line_chart("Rating over time", [Curve(by_time)], score_axis)
             if len(by_time) > 1
             else None,
             "From the 50th evaluation.",
@@ -517,7 +517,7 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
             line_chart("Share passed over time", [Curve(passed, 2)], share_axis),
             "Evaluations in the window."
             if len(by_time) > 1
-            else "Earlier scores used evaluations outside the window.",
+            else "Earlier ratings used evaluations outside the window.",
         ),
     )
     return [(caption, chart, note) for caption, chart, note in charts if chart]

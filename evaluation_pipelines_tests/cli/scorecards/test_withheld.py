@@ -143,7 +143,7 @@ def test_reputation_counts_no_session_that_is_asked(sampled: Program) -> None:
     assert " ".join(identity[1:]) == "claude-code default awaiting review 7 -"
     # A past time is computed without them.
     past = sampled("reputation", "list", "claude-code", "--as-of", then).out
-    assert "  score            2/50, calibrating" in past
+    assert "  rating           2/50, calibrating" in past
     assert "  signals          2 in 90 days, 2 positive, 0 negative" in past
     (identity,) = sampled("reputation", "list", "--identities", "--as-of", then).table()
     assert identity[-2:] == ["2", "0.02"]

@@ -47,7 +47,7 @@ def test_an_agent_has_its_score_over_time_and_why(reader: TestClient) -> None:
     assert f"<strong>{record['score']}</strong> of 1000" in page
     for points, most in ((360, 400), (150, 250), (36, 200), (18, 150)):
         assert f'<td class="n">{points}</td><td class="n">{most}</td>' in page
-    assert 'aria-label="Score over time"' in page
+    assert 'aria-label="Rating over time"' in page
     assert "No signals in the last 90 days" in page
     assert "3/50" in reader.get("/agents/scout?organization=beta").text
     assert reader.get("/agents/nothing").status_code == 404

@@ -198,14 +198,14 @@ CATEGORIES = {
 
 
 def relied_on(rows: pl.DataFrame) -> str:
-    """Return the agents with the highest scores, and how many have none yet.
+    """Return the agents with the highest ratings, and how many have none yet.
 
     Args:
         rows: AGENTS, the best first.
     """
     scored = rows.drop_nulls("score")
     if scored.is_empty():
-        return "Not known yet: no agent has the 50 evaluations a score needs."
+        return "Not known yet: no agent has the 50 evaluations that a rating needs."
     has_owners = rows["organization_id"].n_unique() > 1
     names = [
         f"{row['agent_id']}{' (' + row['organization_id'] + ')' if has_owners else ''} "
@@ -219,7 +219,7 @@ def relied_on(rows: pl.DataFrame) -> str:
 
 
 def why(row: Mapping[str, Any], parts: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
-    """Return title, points, most points and reason of each part of the score of an agent.
+    """Return title, points, most points and reason of each part of an agent's rating.
 
     Args:
         row: Row of AGENTS.
