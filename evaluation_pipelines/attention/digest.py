@@ -41,7 +41,7 @@ from evaluation_pipelines.views.sessions import sessions
 from evaluation_pipelines.views.tool_calls import tool_calls
 
 _STATES = {
-    "failed": "whose scoring failed",
+    "failed": "whose judgment failed",
     "deferred": "left for later by the judge",
     "excluded": "excluded by a rule",
     "too_thin": "without texts to judge",

@@ -135,7 +135,7 @@ def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
 
 
 def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
-    columns = ("session key", "why", "label", "model", "scorings #", "organization")
+    columns = ("session key", "why", "label", "model", "judgments #", "organization")
     names = [
         *("session_key", "reason", "classification_label", "model"),
         *("scorings", "organization_id"),

@@ -284,7 +284,7 @@ _MAX_WAITS = 3
 _TAKEN_WITHIN = timedelta(hours=1)
 """Time from the request in which another judge takes it, if the lock was left to it."""
 
-_STOPPED = "the judge was stopped. The next one goes on with the scoring"
+_STOPPED = "the judge was stopped. The next one continues"
 _ERROR = "an error of the judge, which its log explains"
 _LOGGED_CHARACTERS = 200
 
@@ -433,7 +433,7 @@ class RequestLane:
         except UnknownScoreError:
             pass  # the session was forgotten
         except Exception:
-            LOG.exception("scoring %s is not finished", score_id)
+            LOG.exception("judgment %s is not finished", score_id)
             report.count_deferred("error", _ERROR)
             # No process works on it now, and a run may hold the lock for hours.
             ledger.run_later(ledger.store.leave, score_id, clock())
@@ -457,7 +457,7 @@ class RequestLane:
         ledger, now = self.context.ledger, self.context.clock()
         if score.status == "pending":
             reason = report.problem or report.summary()
-            LOG.warning("scoring %s of %s waits: %s", score.score_id, score.session_key, reason)
+            LOG.warning("judgment %s of %s waits: %s", score.score_id, score.session_key, reason)
             if score.waits < _MAX_WAITS or not report.is_endpoint_down:
                 delay = min(_FIRST_DELAY * 2 ** min(score.waits, 10), _LONGEST_DELAY)
                 await ledger.run(ledger.store.defer, score.score_id, reason, now, now + delay)
@@ -488,9 +488,9 @@ def _why_no_one_judges(score: Score, why_not: str | None, address: str | None) -
 
 
 def _warn(score: Score) -> None:
-    """Log why a scoring has failed, with the beginning of the reply that could not be used."""
+    """Log why a judgment has failed, with the start of the unusable reply."""
     reply = redact(score.failed_reply or "", personal=personal_kinds()).text
     began = one_line(reply)[:_LOGGED_CHARACTERS]
     said = f", the judge wrote: {began}" if began else ""
     subject = score.score_id, score.session_key
-    LOG.warning("scoring %s of %s failed: %s%s", *subject, score.error_message, said)
+    LOG.warning("judgment %s of %s failed: %s%s", *subject, score.error_message, said)

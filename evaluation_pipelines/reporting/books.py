@@ -153,7 +153,7 @@ def _unattributed(
     """Yield counts of what belongs to no session of the day, including zeros.
 
     Lines without a session have no session date: they count for the day on which they were read.
-    ``gone`` are scorings whose windows no longer exist, and erased events.
+    ``gone`` are judgments whose windows no longer exist, and erased events.
     """
     midnight = datetime.combine(day, time(), UTC)
     first, silent = stores.settings.start_date, of_day.silent
@@ -161,22 +161,22 @@ def _unattributed(
     for number, what, note in (
         (read.unattributed, "events without a session", "they name none"),
         (read.quarantined, "lines or records in quarantine", "quarantine list shows them"),
-        (read.unknown_records, "records that are not understood", "status names them"),
+        (read.unknown_records, "unknown records", "status names them"),
         (read.repeated_records, "records that repeat another one", "known by their agent's form"),
-        (read.forgotten, "events of what was forgotten", "left out"),
+        (read.forgotten, "erased events", "left out"),
     ):
         yield Unattributed(number, what, f"read on this day (UTC). {note}")
     yield outside
     if day == first:
         early = pl.col("event_time") < pl.lit(midnight).cast(UTC_TIME)
         number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
-        note = f"EVAL_START_DATE is {first}: what is older is filed under it"
+        note = f"EVAL_START_DATE is {first}: older events are filed under it"
         yield Unattributed(number, "events older than the first partition", note)
     misspelt = f"their ids may be misspelled: {', '.join(silent[:EXAMPLES])}" if silent else "none"
     yield from (
         Unattributed(
             gone[0],
-            "scorings of windows that no longer exist",
+            "judgments for windows that no longer exist",
             "a later attribution cut their session differently",
         ),
         Unattributed(len(silent), "sessions with a masque that sent nothing else", misspelt),
@@ -186,7 +186,7 @@ def _unattributed(
             "their events are filed under the session that started them",
         ),
         *(
-            Unattributed(number, f"rows of spans: {reason.removeprefix(OF_SPANS)}", "no events")
+            Unattributed(number, f"span rows: {reason.removeprefix(OF_SPANS)}", "no events")
             for reason, number in sorted(of_day.counts.numbers.items())
             if reason.startswith(OF_SPANS)
         ),
@@ -204,7 +204,7 @@ def _outside(stores: Stores, now: datetime) -> Unattributed:
     named = ", ".join(f"{part_date.session_date}" for part_date in dates)
     return Unattributed(
         sum(part_date.rows for part_date in dates),
-        "events under days outside the partitions' range",
+        "events under days before the start date or after today",
         f"of all telemetry. Kept, and built by hand only: {named}" if dates else "of all telemetry",
     )
 

@@ -1,6 +1,6 @@
 """A judge score: its one declaration, from which table, lake and answers are derived.
 
-The ledger has one row of ``Score`` for each scoring, ``judge_scores`` in the lake has its public
+The ledger has one row of ``Score`` for each judgment, ``judge_scores`` in the lake has its public
 fields and three that are computed, and the service answers with these. A new field is declared
 here, and needs a migration.
 
@@ -20,7 +20,7 @@ from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns, estimat
 ScoreStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 
 OPEN: tuple[ScoreStatus, ...] = ("pending", "in_progress")
-"""States of a scoring in progress; a session has at most one per profile and model."""
+"""States of a judgment in progress; a session has at most one per profile and model."""
 
 TERMINAL: tuple[ScoreStatus, ...] = ("completed", "failed")
 """Final states."""
@@ -79,12 +79,12 @@ class LoggedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A scoring of one content of one session window.
+    """A judgment of one content of one session window.
 
     Times are in microseconds since 1970, money is in US dollars, unknown values are ``None``.
     """
 
-    score_id: Annotated[str, Meaning("id of the scoring")]
+    score_id: Annotated[str, Meaning("id of the judgment")]
     organization_id: Annotated[str, Meaning("organization")]
     session_key: Annotated[
         str, Meaning("session.id#slug-n: slug of masque or baseline, and a count")
@@ -112,7 +112,7 @@ class Score:
     ] = None
     failure_tags: Annotated[
         Sequence[str] | None,
-        Meaning("what the judge found wrong, null when not given", lake=pl.List(pl.String)),
+        Meaning("faults that the judge found, null when not given", lake=pl.List(pl.String)),
     ] = None
     sample_totals: Annotated[Sequence[int] | None, Meaning("JSON: totals of all samples")] = None
     sample_errors: Annotated[
@@ -122,7 +122,7 @@ class Score:
         float | None, Meaning("standard deviation of the samples, null for one")
     ] = None
     score_analysis: Annotated[
-        str | None, Meaning("what the judge says of the way of working", "text")
+        str | None, Meaning("the judge's words about the way of working", "text")
     ] = None
     missing_tools_analysis: Annotated[
         str | None, Meaning("tools that should have been used, whole", "text")
@@ -172,7 +172,7 @@ class Score:
         str | None, _ledger_only("who asked for this session, null for a run")
     ] = None
     scored_at_us: Annotated[int, Meaning("when it was asked for")]
-    started_at_us: Annotated[int | None, Meaning("when work on it began")] = None
+    started_at_us: Annotated[int | None, Meaning("when work on it started")] = None
     completed_at_us: Annotated[int | None, Meaning("when it was completed or failed")] = None
     attempt: Annotated[int, Meaning("which attempt at this content, from 1")]
     retriable: Annotated[bool | None, Meaning("whether another attempt may help, when failed")] = (
@@ -195,7 +195,7 @@ class Score:
     turn_log: Annotated[tuple[LoggedTurn, ...], _internal("every reply as soon as it arrived")] = ()
     booked_cost_usd: Annotated[
         float | None,
-        _internal("what counts against the budget: replies, and calls without one or in flight"),
+        _internal("counted against the budget: replies, and calls without one or in flight"),
     ] = None
     reserved_cost_usd: Annotated[
         float | None, _internal("added to it: requests of a batch that may not exist yet")
@@ -215,22 +215,22 @@ class Score:
 
     @property
     def is_open(self) -> bool:
-        """True if the scoring has not ended."""
+        """True if the judgment has not ended."""
         return self.status in OPEN
 
     @property
     def is_request(self) -> bool:
-        """True if a person waits for the scoring; a run's own ones stay due."""
+        """True if a person waits for the judgment; a run's own ones stay due."""
         return self.requested_by is not None
 
     @property
     def is_left(self) -> bool:
-        """True if a run that has ended left the scoring unfinished, and no person waits for it."""
+        """True if a run that has ended left the judgment unfinished, and no person waits for it."""
         return self.status == "pending" and not self.is_request
 
     @property
     def failed_reply(self) -> str | None:
-        """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
+        """Last reply with text of a failed judgment, as the judge wrote it; it is not trusted."""
         texts = [turn.text for turn in self.turn_log if turn.text.strip()]
         return texts[-1] if self.status == "failed" and texts else None
 
@@ -265,7 +265,7 @@ SCORE_FLAGS = {
 _COMPUTED = {
     "content_hash": ("is_current", "the session has that content still, null without a session"),
     "prompt_hash": ("current_prompt_used", "made by the rubric that would judge the session now"),
-    "error_message": ("failed_reply", "last reply of a failed scoring, not trusted"),
+    "error_message": ("failed_reply", "last reply of a failed judgment, not trusted"),
 }
 """Columns of the lake that the ledger does not have, by the field that they follow."""
 
@@ -309,7 +309,7 @@ def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, An
 JUDGE_SCORES = Table(
     has_texts=True,
     name="judge_scores",
-    grain="one row per scoring of a session window by the judge, as the ledger has it",
+    grain="one row per judgment of a session window, as the ledger has it",
     key=("score_id",),
     order=("organization_id", "session_key", "scored_at", "score_id"),
     columns=columns(*lake_columns()),
@@ -320,20 +320,20 @@ TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.Str
 MISSING_TOOLS = Table(
     has_texts=True,
     name="missing_tools",
-    grain="one row per tool that judges say was missing, and period of 28 days",
+    grain="one row per tool that judges missed, and period of 28 days",
     key=("organization_id", "period_start", "tool"),
     columns=columns(
         ("organization_id", pl.String, "organization"),
-        ("period_start", pl.Date, "first UTC day: sessions that began on it or later"),
+        ("period_start", pl.Date, "first UTC day of sessions"),
         ("period_end", pl.Date, "UTC day after the last one"),
         ("tool", pl.String, "name as the judges write it, normalized by the rule of docs/judging"),
-        ("sessions", pl.Int64, "session windows in whose newest answers it is named"),
+        ("sessions", pl.Int64, "session windows with it in their latest answers"),
         ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
         ("mentions", pl.Int64, "how often it is named in these answers"),
         ("agent_models", pl.List(pl.String), "models of the agents that lacked it, sorted"),
         ("judge_models", pl.List(pl.String), "models that named it, sorted"),
         ("masques", pl.List(pl.String), "personas that lacked it, sorted. Baseline for none"),
-        ("examples", TOOL_EXAMPLES, "up to 3 sessions, the newest first, with the rationale cut"),
+        ("examples", TOOL_EXAMPLES, "up to 3 sessions, latest first, with the rationale cut"),
         ("first_date", pl.Date, "session date on which it was first missed in the period"),
         ("last_date", pl.Date, "session date on which it was last missed"),
     ),
@@ -375,7 +375,7 @@ JUDGE_CHANGES = Table(
         ("after_sessions", pl.Int64, "sessions in it"),
         ("shift", pl.Float64, "after_score - before_score"),
         *estimate("agents_part", "shift - judges_part: what the agents did differently"),
-        ("cost_usd", pl.Float64, "cost of scoring the anchors, null if a price is unknown"),
+        ("cost_usd", pl.Float64, "cost to judge the anchors, null if a price is unknown"),
         ("drawn_at", UTC_TIME, "when the anchors were drawn"),
         ("computed_at", UTC_TIME, "when this row was made"),
     ),

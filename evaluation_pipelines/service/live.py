@@ -179,7 +179,7 @@ class ScoringWorker:
             except LockTimeoutError:
                 pass  # the process that judges now serves them
             except asyncio.CancelledError:
-                LOG.info("scorings are left to the next start")
+                LOG.info("requests are left to the next start")
             except Exception:
                 LOG.exception("requests are not judged. They are read again")
             self._wake.wait(pause_s)

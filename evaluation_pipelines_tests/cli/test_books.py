@@ -37,7 +37,7 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
     assert ["not", "enough", "text", "1", *why.split()] in cells
     assert ["scored", "by", "profile", "2", "scored", "by", "general-performance"] in cells
     # Two sessions of two events and one of one.
-    assert "  = 5 events filed under the day = 5 in agent_events" in equations.splitlines()
+    assert "  = 5 events filed under the day = 5 kept" in equations.splitlines()
     assert equations.count("\n  = ") == 10
     assert others == "Judge cost for this day: $0.0000.\n"
     assert closed("books", "2026-06-03").out == "2026-06-03: no data on this day.\n"
@@ -48,7 +48,7 @@ def test_sessions_of_a_state_are_listed(closed: Program) -> None:
     assert [row[0] for row in ran.table()[:2]] == ["s1#baseline-1", "s2#baseline-1"]
     assert "To change the state: " in ran.out
     none = closed("books", "2026-06-01", "--sessions", "failed")
-    assert none.out.endswith("\n0 sessions in the state: scoring failed\n")
+    assert none.out.endswith("\n0 sessions in the state: judgment failed\n")
 
 
 def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
@@ -75,9 +75,7 @@ def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
     first = ran.out.splitlines()[0]
     assert first == "2026-06-01: the books do NOT balance: 1 of 10 equations do not add up."
     lines = ran.out.splitlines()
-    at = lines.index(
-        "  ! 3 session windows in agent_sessions, but 2 scored by profile: 1 not accounted for"
-    )
+    at = lines.index("  ! 3 session windows, but 2 scored by profile: 1 not accounted for")
     assert lines[at + 1] == "      default, =s3#baseline-1"
     found = closed("books", "2026-06-01", "--format", "json")
     assert (found.code, json.loads(found.out)["is_balanced"]) == (1, False)

@@ -42,9 +42,7 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
     assert "every\\_event\\_is\\_kept\\_once | events filed under the day | 8 |" in str(
         shown["equations"]
     )
-    assert "| scored | 2 | has a current scorecard from its best\\-matching profile" in str(
-        shown["states"]
-    )
+    assert "| scored | 2 | scored by its best available profile" in str(shown["states"])
     assert "events without a session" in str(shown["not part of a session"])
     assert location.requested_counts(SENSOR) == {}
     # Late telemetry of one date: only its books are closed again.
@@ -74,10 +72,7 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
 
     result = location.materialize_range(0, 1, BOOKS)
     assert not result.success
-    problem = (
-        "every_session_is_in_one_state: 1 session windows in agent_sessions, but 0: "
-        "1 not accounted for"
-    )
+    problem = "every_session_is_in_one_state: 1 session windows, but 0: 1 not accounted for"
     assert problem in failure_of(result)
     assert location.materialized(BOOKS) == [day(1)]
     check = location.check(BOOKS, "books_balance")

@@ -104,7 +104,7 @@ def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
     assert found.is_balanced
     # Two sessions of two events, and the two of s1 once more.
     assert told(found)["every_event_is_kept_once"] == (
-        "6 events filed under the day = 4 in agent_events + 2 sent or logged again"
+        "6 events filed under the day = 4 kept + 2 duplicates"
     )
     assert told(found)["every_session_is_in_one_state"].endswith("= 2 scored by profile")
     # They name no day of their own: they stand under the day on which they were read.
@@ -138,11 +138,11 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
 
         assert found.is_balanced
         assert told(found)["every_event_is_filed"] == (
-            "6 events counted by ingest, all days together = "
-            "4 filed under days of the partitions' range + 2 filed under days outside of it"
+            "6 events read, all days = "
+            "4 filed under days from the start date to today + 2 filed under other days"
         )
         assert unattributed(found)["events older than the first partition"] == 2
-        assert unattributed(found)["events under days outside the partitions' range"] == 2
+        assert unattributed(found)["events under days before the start date or after today"] == 2
         notes = [event.note for event in found.unattributed]
         assert any(note.endswith("built by hand only: 2026-06-02") for note in notes)
 
@@ -205,7 +205,7 @@ def test_what_has_landed_and_is_not_built_yet_waits_and_is_shown(built: Workplac
     found = books(built)
     assert (found.is_balanced, found.waits) == (True, "due to be built")
     assert told(found)["every_event_is_kept_once"].endswith(
-        "= 4 in agent_events + 2 waiting for the build of the day"
+        "= 4 kept + 2 waiting for the day's build"
     )
     (made,) = built.build()
     assert isinstance(made, DateBuilt)
@@ -220,8 +220,7 @@ def test_a_date_that_was_given_up_does_not_balance(built: Workplace) -> None:
     RebuildQueue(built.ledger).mark_failed(DAY, touched.version, "disk full", NOW, max_attempts=1)
 
     assert broken(built) == {
-        "every_event_is_kept_once": "6 events filed under the day, but 4 in agent_events: "
-        "2 not accounted for"
+        "every_event_is_kept_once": "6 events filed under the day, but 4 kept: 2 not accounted for"
     }
     assert books(built).waits == "parked after failed builds: disk full"
 

@@ -1,4 +1,4 @@
-"""Submission of batches: the open requests of many sessions in one file.
+"""Sending of batches: the open requests of many sessions in one file.
 
 The order of the steps makes every one of them safe to interrupt: the batch is in the ledger before
 its scorings name it, and it is ``submitting`` there before it is created at the provider.

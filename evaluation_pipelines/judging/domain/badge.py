@@ -18,9 +18,9 @@ YELLOW_FROM, GREEN_FROM = 50, 75
 
 Band: TypeAlias = Literal["red", "yellow", "green"]
 
-NOT_SCORED = "Not scored"
+NOT_SCORED = "Not judged"
 AWAITS_JUDGE = "Waits for the judge"
-"""State of a scoring that a person asked for and no judge works on yet."""
+"""State of a judgment that a person asked for and no judge works on yet."""
 
 LEFT_OUT = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED"
 """Why a completed score does not count; its flags follow."""
@@ -37,11 +37,11 @@ class Badge:
     """Judge score of a session window in short.
 
     Attributes:
-        text: ``62 yellow``, ``Not scored``, ``Waits for the judge``, ``Scoring`` or ``Failed``.
-        total: Total from 0 to 100; ``None`` unless the scoring is completed.
+        text: ``62 yellow``, ``Not judged``, ``Waits for the judge``, ``Scoring`` or ``Failed``.
+        total: Total from 0 to 100; ``None`` unless the judgment is completed.
         model: The model that judges; ``None`` if the session was never sent to a judge.
         flags: Names in SCORE_FLAGS that apply.
-        reason: Why the scoring failed; ``None`` if it did not, or where texts were not read.
+        reason: Why the judgment failed; ``None`` if it did not, or if texts were not read.
     """
 
     text: str = NOT_SCORED
@@ -72,7 +72,7 @@ def is_in_band(column: str, band: str) -> pl.Expr:
 
 
 def with_band(column: str) -> pl.Expr:
-    """Return the text of a badge by the total in a column; ``Not scored`` if that is null."""
+    """Return the text of a badge by the total in a column; ``Not judged`` if that is null."""
     total = pl.col(column)
     name = (
         pl.when(total >= GREEN_FROM)
@@ -180,7 +180,7 @@ def score_rows(
 
 
 def totals_are_in_range(scores: pl.DataFrame, table: Table) -> CheckResult:
-    """Check that completed scorings have a total from 0 to 100, and others have none."""
+    """Check that completed judgments have a total from 0 to 100, and others have none."""
     total, done = pl.col("total_score"), pl.col("status") == "completed"
     fits = pl.when(done).then(total.is_between(0, 100)).otherwise(total.is_null())
     broken = scores.filter(~fits.fill_null(value=False))
@@ -188,14 +188,14 @@ def totals_are_in_range(scores: pl.DataFrame, table: Table) -> CheckResult:
         table.name,
         "totals_are_in_range",
         broken.is_empty(),
-        "a total from 0 to 100 for completed scorings, and none for others",
-        f"{broken.height} scorings with another total",
+        "a total from 0 to 100 for completed judgments, and none for others",
+        f"{broken.height} judgments with another total",
         tuple(broken["score_id"].head(EXAMPLES)),
     )
 
 
 def every_scoring_has_its_session(scores: pl.DataFrame, table: Table) -> CheckResult:
-    """Check that every scoring has a session window.
+    """Check that every judgment has a session window.
 
     A failure is a warning, because late attribution may change the windows.
     """
@@ -204,8 +204,8 @@ def every_scoring_has_its_session(scores: pl.DataFrame, table: Table) -> CheckRe
         table.name,
         "every_scoring_has_its_session",
         orphans.is_empty(),
-        f"a session window for each of {scores.height} scorings",
-        f"{orphans.height} scorings without a session window",
+        f"a session window for each of {scores.height} judgments",
+        f"{orphans.height} judgments without a session window",
         tuple(orphans["session_key"].head(EXAMPLES)),
         "warning",
     )

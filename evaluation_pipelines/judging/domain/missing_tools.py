@@ -58,7 +58,7 @@ _MAX_SENTENCE_LENGTH = 300
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """Parsed answer; one without tools and without a reason says that none is missing.
+    """Parsed answer; without tools and reason it means that no tool is missing.
 
     Attributes:
         tools: Normalized names in their order, each with its rationale, which may be empty.
@@ -87,7 +87,7 @@ def parse_missing_tools(text: str) -> ParsedAnswer:
         return ParsedAnswer(tools, len(items) - len(tools))
     if _denies_missing(plain) or (len(items) == 1 and _denies_missing(_without_number(plain))):
         return ParsedAnswer()
-    no_list = "no list, and no plain word that none is missing" if plain else "empty"
+    no_list = "neither a list nor a statement that no tool is missing" if plain else "empty"
     return ParsedAnswer((), len(items), _NAMELESS if items else no_list)
 
 
@@ -136,7 +136,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _from_pairs(pairs: list[tuple[str, str]]) -> ParsedAnswer:
-    """Return the answer of pairs of name and rationale; none at all is a denial."""
+    """Return the answer of pairs of name and rationale; no pair means no missing tool."""
     if all(_NO_NAME.fullmatch(name.strip()) for name, _ in pairs):
         return ParsedAnswer()
     named = [(normalize_tool_name(name), " ".join(why.split())) for name, why in pairs]
@@ -257,7 +257,7 @@ class MissingToolCounts:
     Attributes:
         period: Session dates.
         tools: MISSING_TOOLS.
-        answers: Number of completed scorings by outcome; the values add up to all of them.
+        answers: Number of completed judgments by outcome; the values add up to all of them.
         unparsed: Number of unparsed answers by reason.
         nameless_items: Number of list items that name no tool.
     """
@@ -310,10 +310,10 @@ def count_missing_tools(
         _counted(answered, parsed, period),
         {
             "lists of missing tools": lists,
-            "answers that none is missing": len(parsed) - lists - unparsed.total(),
+            "answers that name no tool": len(parsed) - lists - unparsed.total(),
             "answers that are no list, not counted": unparsed.total(),
-            "scorings without an answer about tools": newest.height - answered.height,
-            "older scorings of the same session and profile, not counted": (
+            "judgments without an answer about tools": newest.height - answered.height,
+            "older judgments of the same session and profile, not counted": (
                 completed.height - newest.height
             ),
         },

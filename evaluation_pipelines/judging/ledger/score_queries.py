@@ -96,7 +96,7 @@ class ScoreQueries:
         """
         found = self._select(self._score.score_id == score_id)
         if not found:
-            raise UnknownScoreError(f"The ledger has no scoring {score_id}.")
+            raise UnknownScoreError(f"The ledger has no judgment {score_id}.")
         return found[0]
 
     def by_session(self, organization_id: str, session_key: str) -> list[Score]:

@@ -113,7 +113,7 @@ class ScoringRows:
         query = sa.select(table).where(table.c.score_id == score_id).with_for_update()
         row = self.connection.execute(query).mappings().one_or_none()
         if row is None:
-            raise UnknownScoreError(f"The ledger has no scoring {score_id}.")
+            raise UnknownScoreError(f"The ledger has no judgment {score_id}.")
         return row
 
     def lock_open(self, score_id: str) -> sa.RowMapping:
@@ -121,7 +121,7 @@ class ScoringRows:
         row = self.lock(score_id)
         if row["status"] in TERMINAL:
             raise ScoreEndedError(
-                f"Scoring {score_id} of session {row['session_key']} was not changed: it is "
+                f"Judgment {score_id} of session {row['session_key']} was not changed: it is "
                 f"{row['status']}, which is final."
             )
         return row
@@ -130,7 +130,7 @@ class ScoringRows:
         """Return the row of a scoring that no process works on, locked."""
         row = self.lock_open(score_id)
         if row["status"] != "pending":
-            raise ScoringOpenError(f"Scoring {score_id} is in progress already.")
+            raise ScoringOpenError(f"Judgment {score_id} is in progress already.")
         return row
 
     def change_open(self, score_id: str, values: Mapping[str, Any]) -> sa.RowMapping:
@@ -153,7 +153,7 @@ class ScoringRows:
         row = self.lock_open(score_id)
         logged = row["turn_log"]
         if any(entry["turn"] == turn.turn for entry in logged):
-            raise ValueError(f"Turn {turn.turn} of scoring {score_id} has its reply already.")
+            raise ValueError(f"Turn {turn.turn} of judgment {score_id} has its reply already.")
         sums = {
             name: _known_sum(row[name], value, is_first=not logged)
             for name, value in (
@@ -281,9 +281,9 @@ class ScoreStore(ScoreQueries):
             past = rows.past_statuses(new)
             if not is_added or known_scorings not in {None, len(past)}:
                 raise ScoringOpenError(
-                    f"Session {new.session_key} of {new.organization_id} is being scored by "
+                    f"Session {new.session_key} of {new.organization_id} is being judged by "
                     f"profile {new.judge_profile_id} and model {new.judge_model} already, or was "
-                    "a moment ago. Use the result of that scoring."
+                    "a moment ago. Use the result of that judgment."
                 )
             attempt = past.count(("failed", True)) + 1
             money = reserve(connection, new.score_id, reservation, now)

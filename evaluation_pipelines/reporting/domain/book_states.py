@@ -29,7 +29,7 @@ class StateMeaning:
     """A state as people read it, its meaning, and what would change it.
 
     A session is "scored" if it has any score, and one that failed is something else than one whose
-    scoring failed.
+    judgment failed.
     """
 
     title: str
@@ -64,18 +64,17 @@ STATES: Mapping[str, StateMeaning] = {
         "raise the sample_rate of the profile, or run judge SESSION",
     ),
     "in_flight": StateMeaning(
-        "being scored",
+        "being judged",
         "the judge has not finished",
         "nothing to do: the judgment finishes, or another run takes it over",
     ),
     "scored": StateMeaning(
         "scored by profile",
-        "has a current scorecard from its best-matching profile (or from the next best, until that "
-        "one can score)",
+        "scored by its best available profile",
         "nothing to do: new telemetry, a new profile version or a better match scores it again",
     ),
     "failed": StateMeaning(
-        "scoring failed",
+        "judgment failed",
         "the judge failed (permanently or until the next attempt), or its score is excluded",
         "wait for the next attempt if a time is named, or fix the cause: judge SESSION --force",
     ),

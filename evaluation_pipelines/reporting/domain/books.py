@@ -26,14 +26,14 @@ SCORINGS = pl.Schema(
         "judge_cost_usd": pl.Float64(),
     }
 )
-"""Count scorings by session window; the cost is null if a price is unknown."""
+"""Count judgments by session window; the cost is null if a price is unknown."""
 
 _SESSION = ["organization_id", "session_key"]
 _CONTENT = [*_SESSION, "content_hash"]
 _EVENT = ["organization_id", "event_id"]
 _REQUEST = ["organization_id", "session_id", "request_id"]
 
-_WINDOWS = ("windows", "session windows in agent_sessions")
+_WINDOWS = ("windows", "session windows")
 _OF_DATE = ("of_date", "events filed under the day")
 
 OF_SPANS = "of spans: "
@@ -45,37 +45,35 @@ EVERY_EVENT = "every_event_is_kept_once"
 
 EQUATIONS: Mapping[str, Sequence[tuple[str, str]]] = {
     "every_event_is_filed": (
-        ("counted", "events counted by ingest, all days together"),
-        ("within", "filed under days of the partitions' range"),
-        ("outside", "filed under days outside of it"),
+        ("counted", "events read, all days"),
+        ("within", "filed under days from the start date to today"),
+        ("outside", "filed under other days"),
         ("erased", "erased"),
     ),
-    "landed_parts_are_whole": (_OF_DATE, ("landed", "in the files of agent_events_landed")),
+    "landed_parts_are_whole": (_OF_DATE, ("landed", "in its files")),
     EVERY_EVENT: (
         _OF_DATE,
-        ("kept", "in agent_events"),
-        ("copies", "sent or logged again"),
-        ("parts", "rows of spans that are no events"),
-        ("ahead", "waiting for the build of the day"),
+        ("kept", "kept"),
+        ("copies", "duplicates"),
+        ("parts", "span rows without an event"),
+        ("ahead", "waiting for the day's build"),
     ),
-    "every_kept_event_has_landed": (("never_landed", "events in agent_events that never landed"),),
+    "every_kept_event_has_landed": (("never_landed", "kept events that were never filed"),),
     "every_session_has_a_window": (
         ("senders", "sessions that sent events"),
-        ("with_window", "with a window in agent_sessions"),
+        ("with_window", "with a session window"),
     ),
-    "every_window_has_its_performance": (_WINDOWS, ("performed", "in session_performance")),
+    "every_window_has_its_performance": (_WINDOWS, ("performed", "with a performance row")),
     "every_session_is_in_one_state": (_WINDOWS, *((book, title_of(book)) for book in STATES)),
-    "every_score_has_its_session": (
-        ("strays", "scores of windows or content that agent_sessions does not have"),
-    ),
+    "every_score_has_its_session": (("strays", "scores without a current session window"),),
     "every_card_is_there": (
-        ("carded", "sessions evaluated by a card"),
-        ("cards", "with that card in scorecards"),
+        ("carded", "sessions scored by scorecard"),
+        ("cards", "with that scorecard"),
     ),
     "every_scoring_is_booked": (
-        ("scorings", "scorings in the ledger"),
-        ("booked", "of sessions of the day"),
-        ("of_vanished", "of windows that no longer exist"),
+        ("scorings", "judgments"),
+        ("booked", "for sessions of the day"),
+        ("of_vanished", "for windows that no longer exist"),
     ),
 }
 """Name -> a whole and the parts that must add up to it; without parts it must be 0.
@@ -250,7 +248,7 @@ class Term:
 
     def __str__(self) -> str:
         """Return the number with its unit."""
-        return f"{self.number} {self.what}"
+        return f"{self.number:,} {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +281,7 @@ class Equation:
         if self.is_balanced:
             return f"{self.whole} = {other_side}"
         amiss = "not accounted for" if self.difference > 0 else "too many"
-        return f"{self.whole}, but {other_side}: {abs(self.difference)} {amiss}"
+        return f"{self.whole}, but {other_side}: {abs(self.difference):,} {amiss}"
 
 
 def equations(counts: Counts) -> tuple[Equation, ...]:
@@ -329,7 +327,7 @@ class DayBooks:
         sessions: EVALUATION_BOOKS of the day.
         equations: Equations that must balance.
         unattributed: Records that belong to no session of the day.
-        judge_cost_usd: Cost of the day's scorings by the judge; None when a price is unknown.
+        judge_cost_usd: Cost of the day's judgments; None when a price is unknown.
         waits: Why the day waits to be built; None when it is built.
     """
 
@@ -348,7 +346,7 @@ class DayBooks:
 
     @property
     def has_data(self) -> bool:
-        """True if anything of the day is known: a session, an event or a scoring."""
+        """True if anything of the day is known: a session, an event or a judgment."""
         of_the_day = self.equations[1:]  # the first one is about all days
         return not self.sessions.is_empty() or any(equation.whole.number for equation in of_the_day)
 

@@ -80,7 +80,7 @@ _RECORD: dict[str, Any] = {
 ScoreRecord = create_model(
     "ScoreRecord",
     __config__=ConfigDict(extra="allow"),
-    __doc__="""A scoring in any status, with everything that the ledger has for a reader.
+    __doc__="""A judgment in any status, with everything that the ledger has for a reader.
 
     Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
     current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
@@ -110,12 +110,12 @@ _STORE_FAILED = "the store failed twice"
     response_model=AcceptedScoring,
     responses={
         200: {"model": ScoreRecord, "description": "the score that exists"},
-        202: {"description": "a new scoring, or one that is not finished"},
+        202: {"description": "a new or unfinished judgment"},
         **_described(
             http_400="the session has not ended, or several sessions match",
             http_404=_UNKNOWN,
-            http_409="forced while a scoring is under way",
-            http_410="its texts have expired: nothing new is scored",
+            http_409="forced while a judgment is in progress",
+            http_410="its text has expired, so it is not judged anymore",
             http_500=_STORE_FAILED,
             http_503="no judge is configured",
         ),
@@ -246,7 +246,7 @@ def _refusal(result: RequestResult) -> ServiceError:
             return ServiceError(
                 409,
                 "scoring_under_way",
-                "The session is being scored.",
+                "The session is being judged.",
                 "Wait for the result, or do not force.",
             )
         case "not_terminal":
@@ -260,7 +260,7 @@ def _refusal(result: RequestResult) -> ServiceError:
             return ServiceError(
                 410,
                 "texts_expired",
-                "The texts of the session have expired, so that it is not judged anymore.",
+                "The session's text has expired, so it is not judged anymore.",
                 "A score that it has stays: GET it.",
             )
     if result.window is not None:

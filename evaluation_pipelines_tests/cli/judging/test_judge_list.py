@@ -180,7 +180,7 @@ def test_it_prints_counts_and_answers_that_were_not_counted(
     assert shown.out.endswith(
         "2 lists of missing tools\n"
         "1 answers that are no list, not counted\n"
-        "1 unparsed: no list, and no plain word that none is missing\n"
+        "1 unparsed: neither a list nor a statement that no tool is missing\n"
     )
     assert "\x1b" not in shown.out
     assert "1 more: use --limit, or --format csv" in program(*listed, "--limit", "1").out

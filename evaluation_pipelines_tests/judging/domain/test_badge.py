@@ -41,7 +41,7 @@ def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
     ("found", "expected"),
     [
         (scoring("pending"), Badge("Waits for the judge", None, "judge-1")),
-        (scoring("pending", is_left=True), Badge("Not scored", None, "judge-1")),
+        (scoring("pending", is_left=True), Badge("Not judged", None, "judge-1")),
         (scoring("in_progress"), Badge("Scoring", None, "judge-1")),
         (
             scoring("failed", truncated=True),
@@ -177,7 +177,7 @@ def test_a_scoring_without_a_session_is_a_warning() -> None:
     result = every_scoring_has_its_session(table(done(), orphan), JUDGE_SCORES)
 
     assert (result.passed, result.severity) == (False, "warning")
-    assert result.found == "1 scorings without a session window"
+    assert result.found == "1 judgments without a session window"
     assert result.examples == ("s9#baseline-1",)
     assert every_scoring_has_its_session(table(done()), JUDGE_SCORES).passed
 

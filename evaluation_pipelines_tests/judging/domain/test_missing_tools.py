@@ -19,7 +19,7 @@ from evaluation_pipelines.judging.domain.missing_tools import (
 )
 from evaluation_pipelines.schemas import JUDGE_SCORES, MISSING_TOOLS
 
-FREE_TEXT = "no list, and no plain word that none is missing"
+FREE_TEXT = "neither a list nor a statement that no tool is missing"
 
 LISTS = {
     "1. Grep: finds it at once.\n2. git log -p: shows when.": [
@@ -232,9 +232,9 @@ def test_a_tool_counts_once_per_session() -> None:
     assert found.lines() == [
         "named by judge-1",
         "2 lists of missing tools",
-        "1 answers that none is missing",
+        "1 answers that name no tool",
         "1 answers that are no list, not counted",
-        "1 unparsed: no list, and no plain word that none is missing",
+        "1 unparsed: neither a list nor a statement that no tool is missing",
     ]
 
 
@@ -257,8 +257,8 @@ def test_every_completed_scoring_of_the_period_is_counted_in_one_line() -> None:
     assert found.lines() == [
         "named by judge-1",
         "3 lists of missing tools",
-        "1 scorings without an answer about tools",
-        "1 older scorings of the same session and profile, not counted",
+        "1 judgments without an answer about tools",
+        "1 older judgments of the same session and profile, not counted",
         "1 items of lists name no tool and are not counted",
     ]
     counted = found.tools.select("tool", "sessions", "mentions", "masques").rows()

@@ -144,7 +144,7 @@ def test_an_open_scoring_blocks_others_of_any_content_and_version(
     started(ledger)
 
     with pytest.raises(
-        ScoringOpenError, match=r"s1#baseline-1 of acme .* Use the result of that scoring"
+        ScoringOpenError, match=r"s1#baseline-1 of acme .* Use the result of that judgment"
     ):
         ScoreStore(ledger).create(
             replace(new_score(), content_hash="content-2", judge_profile_version=2), NOON
@@ -204,7 +204,7 @@ def test_an_unknown_scoring_raises_an_error(ledger: Ledger) -> None:
         lambda: ScoreStore(ledger).log_turn(ReceivedReply("none", turn())),
         lambda: ScoreStore(ledger).complete("none", DONE, NOON),
     ):
-        with pytest.raises(UnknownScoreError, match="no scoring none"):
+        with pytest.raises(UnknownScoreError, match="no judgment none"):
             use()
 
 

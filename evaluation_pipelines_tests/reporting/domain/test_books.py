@@ -72,24 +72,18 @@ def numbers(counts: Counts, *names: str) -> tuple[int, ...]:
 
 def test_a_sound_day_balances_and_shows_both_sides() -> None:
     assert {equation.name: str(equation) for equation in found()} == {
-        "every_event_is_filed": "100 events counted by ingest, all days together = "
-        "90 filed under days of the partitions' range + 10 filed under days outside of it",
-        "landed_parts_are_whole": "20 events filed under the day = "
-        "20 in the files of agent_events_landed",
-        "every_event_is_kept_once": "20 events filed under the day = "
-        "17 in agent_events + 3 sent or logged again",
-        "every_kept_event_has_landed": "0 events in agent_events that never landed = 0",
-        "every_session_has_a_window": "4 sessions that sent events = "
-        "4 with a window in agent_sessions",
-        "every_window_has_its_performance": "5 session windows in agent_sessions = "
-        "5 in session_performance",
-        "every_session_is_in_one_state": "5 session windows in agent_sessions = "
-        "4 scored by profile + 1 postponed",
-        "every_score_has_its_session": "0 scores of windows or content that agent_sessions "
-        "does not have = 0",
-        "every_card_is_there": "4 sessions evaluated by a card = 4 with that card in scorecards",
-        "every_scoring_is_booked": "6 scorings in the ledger = "
-        "5 of sessions of the day + 1 of windows that no longer exist",
+        "every_event_is_filed": "100 events read, all days = "
+        "90 filed under days from the start date to today + 10 filed under other days",
+        "landed_parts_are_whole": "20 events filed under the day = 20 in its files",
+        "every_event_is_kept_once": "20 events filed under the day = 17 kept + 3 duplicates",
+        "every_kept_event_has_landed": "0 kept events that were never filed = 0",
+        "every_session_has_a_window": "4 sessions that sent events = 4 with a session window",
+        "every_window_has_its_performance": "5 session windows = 5 with a performance row",
+        "every_session_is_in_one_state": "5 session windows = 4 scored by profile + 1 postponed",
+        "every_score_has_its_session": "0 scores without a current session window = 0",
+        "every_card_is_there": "4 sessions scored by scorecard = 4 with that scorecard",
+        "every_scoring_is_booked": "6 judgments = "
+        "5 for sessions of the day + 1 for windows that no longer exist",
     }
     result = books_balance(found())
     assert (result.passed, result.expected) == (True, "10 equations that add up")
@@ -124,8 +118,8 @@ def test_a_breach_names_both_sides_the_difference_and_examples() -> None:
     result = books_balance(found({"deferred": 0}, every_session_is_in_one_state=examples))
     assert not result.passed
     assert result.found == (
-        "every_session_is_in_one_state: 5 session windows in agent_sessions, but 4 scored by "
-        "profile: 1 not accounted for"
+        "every_session_is_in_one_state: 5 session windows, but 4 scored by profile: "
+        "1 not accounted for"
     )
     assert result.examples == ("every_session_is_in_one_state: acme, s5#baseline-1",)
 
@@ -133,6 +127,9 @@ def test_a_breach_names_both_sides_the_difference_and_examples() -> None:
 def test_parts_that_are_too_many_and_a_whole_that_should_be_nothing_say_so() -> None:
     too_many = Equation("e", Term(2, "sheep"), (Term(1, "white"), Term(3, "black")))
     assert str(too_many) == "2 sheep, but 1 white + 3 black: 2 too many"
+    assert (
+        str(Equation("e", Term(32280, "sheep"))) == "32,280 sheep, but 0: 32,280 not accounted for"
+    )
     assert str(Equation("e", Term(2, "wolves"))) == "2 wolves, but 0: 2 not accounted for"
     assert str(Equation("e", Term(0, "sheep"), (Term(0, "white"),))) == "0 sheep = 0 white"
     both = Equation("e", Term(0, "sheep"), (Term(0, "white"), Term(0, "black")))

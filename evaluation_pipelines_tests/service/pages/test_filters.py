@@ -84,7 +84,7 @@ def test_the_sessions_name_what_only_they_filter_by_and_keep_their_order(
     url = "/sessions?from=2026-06-01&score=red&judge=unscored&source=judge&sort=cost"
     page = reader.get(url).text
     removals, clear_url = applied(page)
-    texts = ("From: 2026-06-01", "Source: judge", "Score: 0-49", "Judge: Not scored")
+    texts = ("From: 2026-06-01", "Source: judge", "Score: 0-49", "Judge: Not judged")
     assert tuple(removals) == texts
     assert removals["Score: 0-49"] == url.replace("&score=red", "")
     assert clear_url == "/sessions?sort=cost"
