@@ -178,7 +178,7 @@ def test_every_setting_is_described_in_a_table_whose_defaults_are_the_defaults(
 
 
 def test_a_new_setting_takes_the_place_of_another() -> None:
-    assert len(Settings.model_fields) <= 101  # what nobody changes is a constant
+    assert len(Settings.model_fields) <= 101  # one that no user changes is a constant
 
 
 def test_rules_that_leave_sessions_out_are_json_and_checked(
