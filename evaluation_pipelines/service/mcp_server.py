@@ -316,7 +316,8 @@ class Questions:
             rows = rows.filter(pl.col("person_id").is_in(ids))
         first = today - timedelta(days=_WEEK_DAYS - 1)
         first_before = first - timedelta(days=_WEEK_DAYS)
-        scaled, turns = on_newest_scale(rows, asker.stores.lake.read_whole(JUDGE_CHANGES))
+        both = asker.on(rows, first_before, 2 * _WEEK_DAYS)  # older ones may cut the trend
+        scaled, turns = on_newest_scale(both, asker.stores.lake.read_whole(JUDGE_CHANGES))
         week, before = (asker.on(scaled, day, _WEEK_DAYS) for day in (first, first_before))
         worst = week.drop_nulls("effective_100").sort("effective_100").head(_WORST)
         return {

@@ -16,7 +16,12 @@ from evaluation_pipelines.attention.domain.messages import (
     reported,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    JUDGE_CHANGES,
+    SESSION_EVALUATIONS,
+)
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.mcp_server import Questions
 from evaluation_pipelines.service.pages import operations
@@ -136,6 +141,11 @@ def test_silent_programs_and_open_books_lead_to_a_page(workplace: Workplace) -> 
     assert "since 2026-06-01<" in page
 
 
+CHANGE = {"change_id": "1", "changed_on": date(2026, 6, 2), "judge_profile_id": "default",
+          "former_model": "judge-1", "new_model": "judge-2", "trend": "bridged",
+          "judges_part": 4.0}  # fmt: skip
+
+
 def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     workplace: Workplace,
 ) -> None:
@@ -149,10 +159,7 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     scores.complete(score_id, DONE, NOON)  # 64 of judge-1
     RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
     build(workplace)
-    change = {"change_id": "1", "changed_on": date(2026, 6, 2), "judge_profile_id": "default",
-              "former_model": "judge-1", "new_model": "judge-2", "trend": "bridged",
-              "judges_part": 4.0}  # fmt: skip
-    changes = pl.DataFrame([change], schema=JUDGE_CHANGES.schema)
+    changes = pl.DataFrame([CHANGE], schema=JUDGE_CHANGES.schema)
     workplace.lake.write(changes, JUDGE_CHANGES, None)
     then = datetime(2026, 6, 3, tzinfo=UTC)
     client = Service(workplace, then).client()
@@ -174,6 +181,32 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     assert (week["week"]["mean_score"], week["are_mean_scores_comparable"]) == (64.0, False)
     page = client.get("/trends?by=agent&step=all").text
     assert ' <span class="small below">judge before 2026-06-02</span></td>' in page
+
+
+def test_older_sessions_do_not_make_the_week_that_an_agent_asks_for_incomparable(
+    workplace: Workplace,
+) -> None:
+    """Their scores contain more than the judge score: the trend over them is cut."""
+    days = {"old#baseline-1": date(2026, 5, 2), "new#baseline-1": JUNE_1}
+    fill(workplace, *(
+        line(claude("user_prompt", at, session__id=name),
+             claude("assistant_response", at + 1, session__id=name))
+        for name, at in (("old", -30 * DAY_S), ("new", 0))
+    ))  # fmt: skip
+    scores = ScoreStore(workplace.ledger)
+    for key, day in days.items():
+        (row,) = workplace.lake.read(AGENT_SESSIONS, [day]).to_dicts()
+        named = {name: row[name] for name in ("organization_id", "content_hash", "session_date")}
+        scores.complete(scores.create(begun(key, **named), NOON).score_id, DONE, NOON)
+    RebuildQueue(workplace.ledger).touch(days.values(), NOW)
+    build(workplace)
+    mixed = workplace.lake.read(SESSION_EVALUATIONS, [date(2026, 5, 2)])
+    mixed = mixed.with_columns(effective_source=pl.lit("scorecard"), profile_id=pl.lit("default"))
+    workplace.lake.write(mixed, SESSION_EVALUATIONS, date(2026, 5, 2))
+    workplace.lake.write(pl.DataFrame([CHANGE], JUDGE_CHANGES.schema), JUDGE_CHANGES, None)
+    then = datetime(2026, 6, 3, tzinfo=UTC)
+    week = Questions(workplace.stores, lambda: then).my_week()
+    assert (week["week"]["mean_score"], week["are_mean_scores_comparable"]) == (68.0, True)
 
 
 def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workplace) -> None:
