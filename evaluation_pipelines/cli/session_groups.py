@@ -79,7 +79,7 @@ def print_groups(
     with read_stores(settings) as stores:
         span = parse_dates(dates) or usual_dates(stores.lake.partitions(AGENT_SESSIONS))
         waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
-        rows, turns = _rows(stores, span[1], which, waiting)
+        rows, turns = _rows(stores, span, which, waiting)
         if by in USED_KINDS:
             rows = uses_of(by, with_details(stores, rows, ("used",)))
     figures = group_figures(rows, column, span, turns)
@@ -103,16 +103,40 @@ def print_groups(
 
 
 def _rows(
-    stores: Stores, last: date, which: SessionFilter, waiting: Collection[SessionKey]
+    stores: Stores, span: DateRange, which: SessionFilter, waiting: Collection[SessionKey]
 ) -> tuple[pl.DataFrame, Sequence[Turn]]:
-    """Return the chosen sessions to the end of a span, and the changes of the judge between them.
+    """Return the chosen sessions to the end of a span, and the changes of the judge: ``scaled``.
 
-    Their ``score`` is on the scale of the newest judge; those that are ``waiting`` for a review
-    have none.
+    Those that are ``waiting`` for a review have no score.
     """
-    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
+    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= span[1]]
     rows = sessions(stores, days, which.condition() & is_counted(), waiting=waiting)
-    return on_newest_scale(rows, stores.lake.read_whole(JUDGE_CHANGES))
+    return scaled(rows, span, stores.lake.read_whole(JUDGE_CHANGES))
+
+
+def _first_before(span: DateRange) -> date:
+    """Return the first of as many days before a span."""
+    first, last = span
+    return first - (last - first + timedelta(days=1))
+
+
+def scaled(
+    rows: pl.DataFrame, span: DateRange, changes: pl.DataFrame
+) -> tuple[pl.DataFrame, Sequence[Turn]]:
+    """Return rows with ``score``, and the changes of the judge in a span and as long before.
+
+    Their scores are on the scale of the newest judge. Older sessions, whose scores are as they
+    are, do not cut the trend.
+
+    Args:
+        rows: AGENT_SESSIONS with the columns that ``on_newest_scale`` needs.
+        span: First and last session date.
+        changes: JUDGE_CHANGES.
+    """
+    is_older = pl.col("session_date") < _first_before(span)
+    recent, turns = on_newest_scale(rows.filter(~is_older), changes)
+    older = rows.filter(is_older).with_columns(score="effective_100")
+    return pl.concat([older, recent]), turns
 
 
 def _is_within(span: DateRange) -> pl.Expr:
@@ -137,10 +161,9 @@ def group_figures(
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """
-    first, last = span
-    day, length = pl.col("session_date"), last - first + timedelta(days=1)
-    within, before = _is_within(span), day.is_between(first - length, first, "left")
-    cut = {turn.profile_id for turn in turns if not is_one_scale([turn], first - length, last)}
+    (first, last), first_before, day = span, _first_before(span), pl.col("session_date")
+    within, before = _is_within(span), day.is_between(first_before, first, "left")
+    cut = {turn.profile_id for turn in turns if not is_one_scale([turn], first_before, last)}
     is_cut = (within | before) & pl.any_horizontal(pl.lit(False), *map(is_judged_for, cut))
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))

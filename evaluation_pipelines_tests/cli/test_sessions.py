@@ -6,8 +6,9 @@ from datetime import date
 import polars as pl
 import pytest
 
-from evaluation_pipelines.cli.session_groups import group_figures
+from evaluation_pipelines.cli.session_groups import group_figures, scaled
 from evaluation_pipelines.judge_changes.domain.judges import Turn
+from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines_tests.cli.test_filters import built
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S, claude, line
@@ -130,6 +131,23 @@ def test_a_judge_change_that_cuts_the_trend_leaves_no_change(
     found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17)), [turn])
     changes = found.sort("name").select("before", "change").rows()
     assert changes == [(70.0, change), (70.0, -20.0), (70.0, change), (70.0, -20.0)]
+
+
+def test_sessions_before_the_days_that_are_compared_do_not_cut_the_trend() -> None:
+    rows = pl.DataFrame(
+        row("a", day, effective_100=score) | about | {"automatic_judge_model": model}
+        for day, score, model, about in (
+            (3, 10.0, "judge-1", {"effective_source": "scorecard"}),  # more than the judge score
+            (4, 60.0, "judge-1", {}),
+            (17, 70.0, "judge-2", {}),
+        )
+    ).drop("score")
+    change = {"change_id": "1", "changed_on": date(2026, 6, 11), "judge_profile_id": "default",
+              "former_model": "judge-1", "new_model": "judge-2", "trend": "bridged",
+              "judges_part": 4.0}  # fmt: skip
+    changes = pl.DataFrame([change], JUDGE_CHANGES.schema)
+    found, (turn,) = scaled(rows, (date(2026, 6, 11), date(2026, 6, 17)), changes)
+    assert (found["score"].to_list(), turn.shift) == ([10.0, 64.0, 70.0], 4.0)
 
 
 def test_people_are_compared_only_where_they_are_shown(program: Program) -> None:
