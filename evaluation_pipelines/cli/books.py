@@ -89,7 +89,7 @@ def _print(found: DayBooks, scored: int) -> None:
     if found.is_balanced and not found.has_data:
         return
     if not found.sessions.is_empty():
-        print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
+        print_table("\nSessions", ("state", "sessions #", "reason"), _states(found), essential=2)
     print_line("\nEquations")
     for equation in found.equations:
         print_line(f"  {'=' if equation.is_balanced else '!'} {one_line(str(equation))}")
@@ -101,7 +101,7 @@ def _print(found: DayBooks, scored: int) -> None:
         if unattributed.number
     ]
     if others:
-        print_table("\nNot part of a session", ("what", "number #", "note"), others, essential=2)
+        print_table("\nNot part of a session", ("records", "number #", "note"), others, essential=2)
     print_line(f"\nJudge cost for this day: {_dollars(found.judge_cost_usd)}.")
 
 
@@ -135,7 +135,7 @@ def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
 
 
 def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
-    columns = ("session key", "why", "label", "model", "judgments #", "organization")
+    columns = ("session key", "reason", "label", "model", "judgments #", "organization")
     names = [
         *("session_key", "reason", "classification_label", "model"),
         *("scorings", "organization_id"),

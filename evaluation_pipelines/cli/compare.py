@@ -294,7 +294,7 @@ def print_answers(shown: Report) -> None:
     _print_table("", shown.labels, essential=3)
     print_line(one_line(every))
     for alert in shown.alerts:
-        print_line(f"\nGot worse: {one_line(alert.alert.sentence)}")
+        print_line(f"\nRegression: {one_line(alert.alert.sentence)}")
     if shown.alerts:
         print_line(shown.watch_coverage)
     for section in shown.sections:

@@ -39,7 +39,7 @@ _NOT_STORED = (
     *("session key", "composite #", "program", "model", "started (UTC)", "tools #", "failed #"),
     *("organization", "recommendation", "masque"),
 )
-"""Headings for sessions that are not stored, which no judge and no person has scored."""
+"""Headings for sessions that are not stored: without judge and human scores."""
 
 _ESSENTIAL = 4
 

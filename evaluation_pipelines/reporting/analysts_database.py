@@ -170,7 +170,7 @@ def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
         Column("version", pl.Int32(), "version of tables and columns, unchanged by additions"),
         Column("published_at", pl.Datetime("us", "UTC"), "when this file was made"),
     )
-    text = "what this file is, and when from"
+    text = "version and time of this file"
     _describe(database, "schema_version", text, said, is_view=False)
 
 

@@ -84,10 +84,10 @@ from evaluation_pipelines.views.sessions import sessions, with_details
 LEFT_OUT = {
     EVENT_TEXTS_LANDED.name: "prompts, replies, parameters (EVAL_PUBLISH_TEXTS adds event_texts)",
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
-    QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
+    QUARANTINE.name: "unreadable lines: see evaluation-pipelines quarantine list",
     REPUTATION_EVENTS.name: "kept in ClickHouse, made from session_evaluations",
     AGENT_EVALUATIONS.name: "kept in ClickHouse, made from session_evaluations",
-    AGENT_WINDOWS.name: "what agent_scores is made from, for the service",
+    AGENT_WINDOWS.name: "evaluations behind agent_scores, for the service",
 }
 """Tables that are not published, and why."""
 
@@ -211,7 +211,7 @@ def _event_texts(hidden: Collection[str]) -> Derived:
     shown = f"if(attributes is null, null, {patched}) as attributes"
     return Derived(
         "event_texts",
-        "texts of agent_events, by organization_id and event_id: one row per event with any",
+        "text of agent_events, by organization_id and event_id: one row per event with any",
         f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
     )

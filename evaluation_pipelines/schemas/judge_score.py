@@ -95,7 +95,7 @@ class Score:
     agent_model: Annotated[str | None, Meaning("model of the agent. The judge is never told")] = (
         None
     )
-    session_date: Annotated[date, Meaning("UTC day the session began: the partition")]
+    session_date: Annotated[date, Meaning("UTC day the session started: the partition")]
     judge_profile_id: Annotated[str, Meaning("judge profile")]
     judge_profile_version: Annotated[int, Meaning("version of the judge profile")]
     judge_model: Annotated[str, Meaning("model that judged")]
@@ -348,7 +348,7 @@ JUDGE_CHANGES = Table(
         ("change_id", pl.String, "hash of both judges. `judge changes --anchors` takes it"),
         ("judge_profile_id", pl.String, "judge profile"),
         ("changed_on", pl.Date, "first session date of the new judge, null: none scored yet"),
-        ("former_profile_version", pl.Int64, "profile version of the former judge"),
+        ("former_profile_version", pl.Int64, "profile version of the previous judge"),
         ("former_model", pl.String, "its model"),
         ("former_rubric", pl.String, "its rubric"),
         ("former_prompt_hash", pl.String, "wording of its rubric"),
@@ -358,23 +358,23 @@ JUDGE_CHANGES = Table(
         ("new_prompt_hash", pl.String, "wording of its rubric"),
         ("state", pl.String, "measured, incomplete, not drawn, or impossible"),
         ("trend", pl.String, "bridged: scores before may be shifted by judges_part, or cut"),
-        ("reason", pl.String, "why the trend is cut, null where it is bridged"),
+        ("reason", pl.String, "why the trend is cut, null if it is bridged"),
         ("anchors", pl.Int64, "sessions that both judges score, or are to score"),
-        ("anchors_scored", pl.Int64, "those that both have scored"),
+        ("anchors_scored", pl.Int64, "anchors that both have scored"),
         ("anchors_replaced", pl.Int64, "drawn sessions that others had to replace"),
         ("frame_sessions", pl.Int64, "sessions that the anchors were drawn from"),
         ("people", pl.Int64, "people of the anchors, unknown ones left out"),
         ("clustered_by", pl.String, "person, or session and day if people are unknown"),
-        *estimate("judges_part", "new minus former judge on the same sessions, in points"),
+        *estimate("judges_part", "new minus previous judge on the same sessions, in points"),
         ("half_width", pl.Float64, "half of that interval: above 2 wide, above 4 the trend is cut"),
-        ("former_anchor_score", pl.Float64, "mean score of the anchors by the former judge"),
+        ("former_anchor_score", pl.Float64, "mean score of the anchors by the previous judge"),
         ("new_anchor_score", pl.Float64, "mean score of the anchors by the new judge"),
-        ("before_score", pl.Float64, "mean score by the former judge, up to 28 days before"),
+        ("before_score", pl.Float64, "mean score by the previous judge, up to 28 days before"),
         ("before_sessions", pl.Int64, "sessions in it"),
         ("after_score", pl.Float64, "mean score by the new judge, up to 28 days after"),
         ("after_sessions", pl.Int64, "sessions in it"),
         ("shift", pl.Float64, "after_score - before_score"),
-        *estimate("agents_part", "shift - judges_part: what the agents did differently"),
+        *estimate("agents_part", "shift - judges_part: the change of the agents"),
         ("cost_usd", pl.Float64, "cost to judge the anchors, null if a price is unknown"),
         ("drawn_at", UTC_TIME, "when the anchors were drawn"),
         ("computed_at", UTC_TIME, "when this row was made"),
@@ -383,21 +383,21 @@ JUDGE_CHANGES = Table(
 
 JUDGE_ANCHORS = Table(
     name="judge_anchors",
-    grain="one row per session that was drawn to be scored by both judges of a change",
+    grain="one row per session drawn to be scored by both judges of a change",
     key=("change_id", "organization_id", "session_key"),
     order=("change_id", "classification_label", "agent_model", "place"),
     columns=columns(
         ("change_id", pl.String, "the change"),
         ("organization_id", pl.String, "organization"),
         ("session_key", pl.String, "the session window"),
-        ("session_date", pl.Date, "UTC day the session began"),
+        ("session_date", pl.Date, "UTC day the session started"),
         ("classification_label", pl.String, "label: part of the stratum"),
         ("agent_model", pl.String, "model of the agent: part of the stratum"),
         ("stratum_sessions", pl.Int64, "sessions of the stratum to draw from"),
         ("stratum_anchors", pl.Int64, "anchors drawn from them"),
         ("probability", pl.Float64, "probability of being drawn: the quotient of both"),
         ("place", pl.Int64, "place in the random order of the stratum, from 0"),
-        ("former_score", pl.Float64, "mean of the former judge's samples, null until scored"),
+        ("former_score", pl.Float64, "mean of the previous judge's samples, null until scored"),
         ("new_score", pl.Float64, "mean of the new judge's samples, null until scored"),
         ("difference", pl.Float64, "new_score - former_score"),
         ("replaced_because", pl.String, "why another session took its place, null if it counts"),

@@ -61,7 +61,7 @@ def _each_once(*rows: Column) -> tuple[Column, ...]:
 
 SESSIONS = Table(
     name="sessions",
-    grain="one row per session window: what it did, and its scores as they are now",
+    grain="one row per session window: its work, and its scores as they are now",
     key=("organization_id", "session_key"),
     columns=_each_once(
         *AGENT_SESSIONS.columns,
@@ -70,7 +70,7 @@ SESSIONS = Table(
         *columns(
             ("tools_per_prompt", pl.Float64, "tool calls per prompt, null when either is unknown"),
             ("commit", pl.Boolean, "it made a commit, null without a known one"),
-            ("merged", pl.Boolean, "a commit or what it was reported for was merged"),
+            ("merged", pl.Boolean, "a commit or its reported work was merged"),
             ("reverted", pl.Boolean, "of merged work: it was reverted"),
             ("survival_7d", pl.Float64, "0-1: share of its lines alive 7 days after the merge"),
             (
@@ -84,7 +84,7 @@ SESSIONS = Table(
             ("state", pl.String, "state in the books of its day, null without books"),
             ("state_reason", pl.String, "why it is in that state", BLIND),
             ("judge_badge", pl.String, "judge score with its band, or the state of judging", BLIND),
-            ("judge_total", pl.Float64, "0-100: newest judge score of this content", BLIND),
+            ("judge_total", pl.Float64, "0-100: last judge score of this content", BLIND),
             ("judge_model", pl.String, "model that judges, null if it was never judged"),
             ("judge_flags", pl.List(pl.String), "flags of that judgment", BLIND),
             ("has_ended", pl.Boolean, "it had ended when this was read"),
@@ -185,7 +185,7 @@ EVALUATION_EVENTS = Table(
             "keep, review or doff of a masque, else pass or fail. withdrawn: it no longer counts",
             BLIND,
         ),
-        ("explanation", pl.String, "why, null unless texts may leave", BLIND),
+        ("explanation", pl.String, "why, null unless text may leave", BLIND),
         ("evaluator_id", pl.String, "judge model, profile or pseudonym of a person", BLIND),
         ("evaluator_version", pl.String, "profile version and hash of the prompt", BLIND),
         ("evaluator_type", pl.String, "llm, human or code", BLIND),

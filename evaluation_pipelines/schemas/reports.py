@@ -18,19 +18,19 @@ from evaluation_pipelines.schemas.table import (
 
 _GROUP = (
     ("classification_label", pl.String, "label of the sessions"),
-    ("profile_id", pl.String, "judge profile, null where none took part in the score"),
+    ("profile_id", pl.String, "judge profile, null if none took part in the score"),
     ("profile_version", pl.Int64, "its version, never two of them in one row"),
-    ("effective_source", pl.String, "where the scores come from; never two of them in one row"),
+    ("effective_source", pl.String, "source of the scores, never two of them in one row"),
 )
 _MODEL = ("model", "provider", "model_variant")
-_VARIANT = "what it ran with unless the usual, never two of them in one row"
+_VARIANT = "unusual options it ran with, never two of them in one row"
 _PAIR = tuple(f"{name}_{side}" for side in "ab" for name in _MODEL)
 _SPAN = (
     ("since", UTC_TIME, "sessions that started then or later"),
     ("until", UTC_TIME, "and before this"),
     ("computed_at", UTC_TIME, "when the comparison was made"),
 )
-_LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 where it is decided"
+_LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 if it is decided"
 
 MODEL_COMPARISON = Table(
     name="model_comparison",
@@ -38,7 +38,7 @@ MODEL_COMPARISON = Table(
     key=(*(name for name, *_ in _GROUP), *_MODEL),
     columns=columns(
         *_GROUP,
-        ("model", pl.String, "model, 'mixed' where none has 80% of the output, null if unknown"),
+        ("model", pl.String, "model, 'mixed' if none has 80% of the output, null if unknown"),
         ("provider", pl.String, "provider of the model"),
         ("model_variant", pl.String, _VARIANT),
         ("state", pl.String, "ranked, insufficient (too few runs), mixed or unknown model"),
@@ -48,9 +48,9 @@ MODEL_COMPARISON = Table(
         (
             "zero_cost_runs",
             pl.Int64,
-            "runs known to cost nothing, without those that failed at the start",
+            "runs known to cost nothing that did not fail at the start",
         ),
-        ("failed_at_start", pl.Int64, "those that failed before any tool call: they count as 0"),
+        ("failed_at_start", pl.Int64, "runs that failed before any tool call: they count as 0"),
         ("disqualified", pl.Int64, "sessions with a disqualifier, in no average"),
         ("people_runs", pl.Int64, "sessions that people scored. They stay in the row"),
         ("people_score", pl.Float64, "mean of their scores, 0-100, null without any"),
@@ -75,8 +75,8 @@ MODEL_COMPARISON = Table(
         ("margin", pl.Float64, "points that count as not worse"),
         ("not_worse_p", pl.Float64, "one-sided p-value: less than the margin below every model"),
         ("not_worse_p_holm", pl.Float64, "the same, corrected for all cheaper models"),
-        ("is_not_worse", pl.Boolean, "that is shown, null where it is not tested"),
-        ("not_worse_reason", pl.String, "why it is not tested, null where it is"),
+        ("is_not_worse", pl.Boolean, "that is shown, null if not tested"),
+        ("not_worse_reason", pl.String, "why it is not tested, null if it is"),
         ("more_runs", pl.Int64, "further runs that show it in 4 of 5 cases if it is as good"),
         ("people_needed", pl.Int64, "or people, where more runs would not, null if it is shown"),
         ("is_best_value", pl.Boolean, "the cheapest model that is shown to be not worse"),
@@ -137,10 +137,10 @@ MODEL_COMPARISON_PAIRS = Table(
         ("people_b", pl.Int64, "known people who used B"),
         ("people_both", pl.Int64, "known people who used both"),
         ("is_paired", pl.Boolean, "people were compared with themselves"),
-        ("at_ceiling", pl.Boolean, "failures and other runs were judged apart"),
+        ("at_ceiling", pl.Boolean, "failures were tested separately"),
         ("verdict", pl.String, "A better, B better, not decided or too few people"),
-        ("indication", pl.String, "what it looks like where that is no verdict, else null"),
-        ("reason", pl.String, "why it is not decided, null where it is"),
+        ("indication", pl.String, "tendency without a verdict, else null"),
+        ("reason", pl.String, "why it is not decided, null if it is"),
         ("runs_needed", pl.Int64, "runs a side that show 5 points in 4 of 5 comparisons"),
         *_SPAN,
     ),
@@ -156,7 +156,7 @@ MODEL_REGRESSIONS = Table(
         ("provider", pl.String, "its provider"),
         ("model_variant", pl.String, "its variant"),
         ("state", pl.String, "alert, lower, higher, steady or insufficient"),
-        ("missing", pl.String, "what it would take to watch it, null unless insufficient"),
+        ("missing", pl.String, "what is missing to watch it, null unless insufficient"),
         ("window_since", UTC_TIME, "start of the recent weeks. Of an alert: since when"),
         ("window_until", UTC_TIME, "end of the recent weeks"),
         ("channel", pl.String, "scores, near 100 what moved them most: failures, or passes"),
@@ -201,7 +201,7 @@ def _measure_columns(measure: str, meaning: str) -> tuple[Column, ...]:
     return columns(
         (f"{measure}_sessions", pl.Int64, f"clean sessions of which it is known: {meaning}"),
         (f"{measure}_baseline_sessions", pl.Int64, "baseline sessions of which it is known"),
-        (f"{measure}_people", pl.Int64, "people compared: with both, else those of fewer people"),
+        (f"{measure}_people", pl.Int64, "people compared: with both, else of the side with fewer"),
         (f"{measure}_mean", pl.Float64, f"mean of people's means in clean sessions: {meaning}"),
         (f"{measure}_baseline_mean", pl.Float64, "mean of people's means in baseline sessions"),
         (f"{measure}_difference", pl.Float64, "mean - baseline mean, observed, not caused"),
@@ -288,6 +288,6 @@ EVALUATION_BOOKS = Table(
         ("scorings", pl.Int64, "judgments of the window, of any content and outcome"),
         ("judge_cost_usd", pl.Float64, "their cost, null when a price is unknown"),
         ("content_hash", pl.String, "content that is booked"),
-        ("session_date", pl.Date, "UTC day the session began: the partition"),
+        ("session_date", pl.Date, "UTC day the session started: the partition"),
     ),
 )

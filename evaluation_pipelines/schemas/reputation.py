@@ -26,8 +26,8 @@ REPUTATION_EVENTS = Table(
         ("score_delta", pl.Float64, "-1 to 1: how much it speaks for or against the identity"),
         ("confidence", pl.Float64, "0 to 1: how sure the source is"),
         ("reference_type", pl.String, "session, transaction or attestation"),
-        ("reference_id", pl.String, "id of what the signal is about"),
-        ("attributes", _ATTRIBUTES, "what else the source said"),
+        ("reference_id", pl.String, "id of the subject"),
+        ("attributes", _ATTRIBUTES, "further attributes from the source"),
     ),
 )
 
@@ -46,7 +46,7 @@ AGENT_EVALUATIONS = Table(
         ("latency_budget_ms", pl.Float64, "how long it may take"),
         ("model", pl.String, "model behind the agent, null when not known"),
         ("source", pl.String, "session, or the integration that wrote it"),
-        ("reference_id", pl.String, "id of what was evaluated"),
+        ("reference_id", pl.String, "id of the evaluated work"),
     ),
 )
 
@@ -119,8 +119,8 @@ AGENT_SCORES = Table(
         ("pass_rate", pl.Float64, "share of passed evaluations"),
         ("pass_rate_low", pl.Float64, "lower end of its 90% credible interval, 0 if none passed"),
         ("pass_rate_high", pl.Float64, "upper end of its 90% credible interval, 1 if all passed"),
-        ("avg_latency_ms", pl.Float64, "mean latency where it is known"),
-        ("streak", pl.Int64, "consecutive passes counted back from the newest"),
+        ("avg_latency_ms", pl.Float64, "mean of known latencies"),
+        ("streak", pl.Int64, "consecutive passes up to the last evaluation"),
         (
             "score_30d_ago",
             pl.Int64,
@@ -134,7 +134,7 @@ AGENT_SCORES = Table(
 
 AGENT_WINDOWS = Table(
     name="agent_windows",
-    grain="one row per evaluation among the newest 500 of its agent, as of the last refresh",
+    grain="one row per evaluation among an agent's last 500, as of the last refresh",
     key=AGENT_EVALUATIONS.key,
     order=AGENT_EVALUATIONS.order,
     columns=columns(

@@ -54,7 +54,7 @@ SCORECARDS = Table(
             "a placeholder at the midpoint: not judged, and counts nowhere",
             BLIND,
         ),
-        ("disqualified", pl.Boolean, "a disqualifier was found, null without logged texts", BLIND),
+        ("disqualified", pl.Boolean, "a disqualifier was found, null without logged text", BLIND),
         ("disqualifier_triggered", pl.String, "the first disqualifier that was found", BLIND),
         ("reasoning", pl.String, "how the score came about, or what the judge wrote", BLIND),
         ("judge_model", pl.String, "model that judged its judged criteria, null without"),
@@ -78,7 +78,7 @@ SCORECARDS = Table(
         ("tool_effectiveness", pl.Float64, "0-100: share of tool calls that were of use", BLIND),
         ("started_at", UTC_TIME, "start of the session"),
         ("scored_at", UTC_TIME, "when the automatic score took its present value"),
-        ("session_date", pl.Date, "UTC day the session began: the partition"),
+        ("session_date", pl.Date, "UTC day the session started: the partition"),
     ),
 )
 
@@ -94,7 +94,7 @@ EFFECTIVE_SOURCES = {
 
 SESSION_EVALUATIONS = Table(
     name="session_evaluations",
-    grain="one row per session window: its effective score, and where it comes from",
+    grain="one row per session window: its effective score and the source of it",
     key=("organization_id", "session_key"),
     columns=columns(
         *WINDOW,
@@ -141,11 +141,11 @@ SESSION_EVALUATIONS = Table(
         (
             "override_100",
             pl.Float64,
-            "0-100: what a person says, while the content is the same",
+            "0-100: human score, while the content is the same",
             BLIND,
         ),
         ("scorecard_100", pl.Float64, "0-100: the automatic score of the scorecard", BLIND),
-        ("judge_total", pl.Float64, "0-100: newest total of a judge on this content", BLIND),
+        ("judge_total", pl.Float64, "0-100: last total of a judge on this content", BLIND),
         ("judge_total_model", pl.String, "model that gave judge_total"),
         ("judge_model", pl.String, "model that judged automatic_100, null if none took part"),
         ("judge_flags", pl.String, "flags of that judgment, with commas, null without", BLIND),
@@ -166,7 +166,7 @@ SESSION_EVALUATIONS = Table(
         ),
         ("excluded_by", pl.String, "rule of the user's that leaves it out, null without"),
         ("content_hash", pl.String, "content that was evaluated"),
-        ("session_date", pl.Date, "UTC day the session began: the partition"),
+        ("session_date", pl.Date, "UTC day the session started: the partition"),
     ),
 )
 

@@ -234,7 +234,7 @@ def _criterion(target: Target, verdict: HumanVerdict) -> str | None:
     if name is None:
         return None
     if verdict.score is None:
-        raise OverrideError("a confirmation says that the score is right: it names no criterion")
+        raise OverrideError("a confirmation is of the whole score: omit the criterion")
     if name not in profile.criterion_ids:
         near = get_close_matches(name, profile.criterion_ids, n=3)
         hint = f", did you mean {' or '.join(near)}?" if near else "."

@@ -57,8 +57,8 @@ COMMON_ERRORS: dict[int | str, dict[str, Any]] = {
     for status, meaning in {
         400: "the request cannot be understood",
         401: "no accepted key",
-        403: "the key's role does not allow it, or Host or Origin are those of another site",
-        429: "the key or address sends too much. Retry-After says when to go on",
+        403: "the key's role does not allow it, or Host or Origin is of another site",
+        429: "the key or address sends too much. Retry-After has the seconds to wait",
     }.items()
 }
 """Errors of every route that needs a key."""

@@ -118,7 +118,7 @@ def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
             raise ServiceError(
                 403,
                 "group_lacking",
-                "None of the groups that the proxy names may do anything here.",
+                "No group that the proxy names may do anything here.",
                 "Ask the operator of the service to add one to EVAL_FORWARDED_GROUPS.",
             )
         caller = found

@@ -105,7 +105,7 @@ def invalid_request(faults: Sequence[Mapping[str, Any]]) -> ServiceError:
     places = [".".join(map(str, fault["loc"])) for fault in faults]
     reasons = [str(fault["msg"]) for fault in faults]
     listed = "; ".join(f"{place}: {why}" for place, why in zip(places, reasons, strict=True))
-    return ServiceError(400, "invalid_request", listed, "See /openapi.json for what is allowed.")
+    return ServiceError(400, "invalid_request", listed, "See /openapi.json for allowed values.")
 
 
 def _as_service_error(error: HTTPException) -> ServiceError:
@@ -158,7 +158,7 @@ def as_answer(error: UserError) -> ServiceError:
                 400, "query_too_wide", "Name at least one of a session, an agent or a time range."
             )
         case EmptyTimeRangeError():
-            return ServiceError(400, "empty_time_range", "The time range ends before it begins.")
+            return ServiceError(400, "empty_time_range", "The time range ends before it starts.")
         case LakeError():
             return _lake(error)
     for kind, status, code in _STATUS:

@@ -134,7 +134,7 @@ def test_every_surface_names_the_same_items_in_the_same_words(program: Program) 
         assert seen[-1]
         assert listed_lines[-1].startswith(seen[-1])
     assert overview.count('<li class="') == len(re.findall(r'<li class="\w+">\s*<a ', overview))
-    table = text_of(doctor.partition("</table>")[0]).replace("In a terminal", " ")
+    table = text_of(doctor.partition("</table>")[0]).replace("Command", " ")
     for _, title, lines in shown:
         said, _, since = title.partition(" (since ")
         assert said in table

@@ -143,7 +143,7 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
         awaited = [key for _, key in BlindReviews(workplace.stores).waiting()]
     report = (program.folder / "data/reports/model_comparison.html").read_text("utf-8")
     compared = printed.partition("\nModel comparison")[2]
-    assert "Got worse: dogwood-3" in compared
+    assert "Regression: dogwood-3" in compared
     for text in (compared, program("compare").out, report):
         assert [key for key in awaited if key in text] == []
 
@@ -162,7 +162,7 @@ def shows_a_change_of_judges(program: Program, printed: str) -> None:
 def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
     """Check that the watch warns of the one model that did, wherever it is told, and once."""
     told = r"dogwood-3 \(effort medium\) \(label upgrade\): [\d.]+ points lower since "
-    assert printed.count("Got worse: ") == len(re.findall(f"\nGot worse: {told}", printed)) == 1
+    assert printed.count("Regression: ") == len(re.findall(f"\nRegression: {told}", printed)) == 1
     with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
         alerts = analysts.sql("""
             select model, before_runs, before_days, change < -20

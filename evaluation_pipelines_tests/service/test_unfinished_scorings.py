@@ -84,7 +84,7 @@ def said(service: ScoringService, program: Program) -> tuple[str, str, str]:
     """Return the state of a session's newest scoring in the terminal, the API and on its page."""
     record = service.client().get(S1).json()["status"]
     page = service.client().get(PAGE).text
-    shown = "in_progress" if "The judge is scoring it" in page else "not in progress"
+    shown = "in_progress" if "Being judged" in page else "not in progress"
     (listed,) = [item["status"] for item in program("judge", "list", *JSON).items()]
     return listed, record, shown
 

@@ -134,11 +134,11 @@ def list_judge(  # noqa: PLR0913, PLR0917 - one parameter per option
     judge_model: Annotated[str | None, typer.Option(help="Only scores by this model.")] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="Every judgment, not only the newest, and finished batches."),
+        typer.Option("--all", help="Every judgment, not only the last, and finished batches."),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Maximum number, the newest. Default: 50."),
+        typer.Option(min=1, metavar="N", help="Show only the newest N. Default: 50."),
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,

@@ -222,7 +222,7 @@ def calibration(
             "see the page /reviews."
         )
     for (organization,), rows in predictions.group_by("organization_id", maintain_order=True):
-        title = f"\nWhich scores predict what happened: {one_line(str(organization))}"
+        title = f"\nScores and outcomes: {one_line(str(organization))}"
         print_table(title, HEADINGS, lines(rows), essential=5)
         for note in notes(rows):
             print_line(one_line(note))

@@ -123,7 +123,7 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(metavar="N", help="Only events after this position.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Maximum number, the newest.")
+        int | None, typer.Option(min=1, metavar="N", help="Show only the newest N.")
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.TABLE,
@@ -265,7 +265,7 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
     if outdated := sorted(queued_dates & set(unscored["session_date"])):
         first, last = outdated[0], outdated[-1]
         dates = f"{first} to {last}" if len(outdated) > 1 else f"{first}"
-        print_error(f"This is the state of the last build. {dates} has changed since: run build.")
+        print_error(f"Last build shown. {dates} changed since: run `evaluation-pipelines build`.")
 
 
 def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:

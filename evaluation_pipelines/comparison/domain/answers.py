@@ -167,13 +167,13 @@ def facts(finding: Finding) -> Iterator[str]:
             yield f"{better.name} {said}, based on {people} people."
         if not finding.question.by.is_of_models and not pair["people_both"]:
             names = [name_of(pair, "_a"), name_of(pair, "_b")]
-            yield f"No known person used both {listed(names)}: they may differ by their people."
+            yield f"{listed(names)} share no known user, so people may explain the difference."
     first, nouns = [row for row in finding.ranked if row["rank"] in (1, None)], finding.nouns
     for pair in filter(_is_open, pairs_between(first, finding.pairs)):
         yield _not_decided(pair, nouns)
     others = [row for row in finding.ranked if row not in first]
     across = [_not_decided(against.pair, nouns) for against in _open_across(first, others, finding)]
-    yield from _counted(across, f"pairs of these and lower {nouns.models} have no verdict.")
+    yield from _counted(across, f"pairs with lower-ranked {nouns.models} have no verdict.")
 
 
 def _counted(said: Sequence[str], many: str) -> Sequence[str]:
@@ -317,7 +317,7 @@ def _not_shown_better(first: list[Row], others: list[Row], finding: Finding) -> 
         else f"No verdict between {against.name} and {against.other}"
         for against in _open_across(first, others, finding)
     ]
-    return _counted(said, f"pairs of these and lower {finding.nouns.models} have no verdict")
+    return _counted(said, f"pairs with lower-ranked {finding.nouns.models} have no verdict")
 
 
 def _behind(row: Row, first: list[Row], finding: Finding) -> str:
@@ -456,7 +456,8 @@ def _confidence(finding: Finding, comparison: Comparison) -> tuple[str, str]:
     first, rest = _statistical_confidence(finding, comparison)
     if demo_caveat(comparison) is None:
         return first, rest
-    return "none", f", because a script scored. With a real judge: {first}{rest}"
+    would_be = f"With a real judge, confidence would be {first}{rest}"
+    return "none", f", because a script scored. {would_be}"
 
 
 def _statistical_confidence(finding: Finding, comparison: Comparison) -> tuple[str, str]:

@@ -287,7 +287,7 @@ def places(comparison: Comparison) -> pl.DataFrame:
     }
     of_state = pl.col("state").replace_strict(texts, default=None, return_dtype=pl.String)
     is_unscored = pl.col("score").is_null()
-    why = pl.lit("a disqualifier was found: counted apart, in no average")
+    why = pl.lit("a disqualifier was found: in no average")
     return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
         what=pl.when(is_unscored)
         .then(pl.lit("no score"))

@@ -343,13 +343,13 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _words(row: dict[str, Any]) -> str:
-    facts = f"{whole(row['people'])} people, {whole(row['rarer'])} of the rarer class"
+    facts = f"{whole(row['people'])} people, {whole(row['rarer'])} with the rarer result"
     if row["family"] == AGREEMENT:
         return "agreement with the transcript"
     if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
         return str(row["verdict"])
     if row["verdict"] == INDICATION and row["people_needed"] is not None:  # enough, but no look
-        return f"{INDICATION}: {facts}, but too few of the primary outcome"
+        return f"{INDICATION} only: too few sessions with the primary outcome ({facts})"
     if row["people_needed"] is None or row["people_needed"] <= row["people"]:
         return f"{row['verdict']}: {facts}"
     settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"
@@ -361,7 +361,7 @@ def _look_words(look: int) -> str:
         return f"Look {look}: verdicts change when the rarer outcome has grown by half."
     return (
         "No verdicts yet: the primary outcome (EVAL_PRIMARY_OUTCOME) needs "
-        f"{MIN_RARER} units of its rarer class, with known people."
+        f"{MIN_RARER} sessions with its rarer result, of known people."
     )
 
 

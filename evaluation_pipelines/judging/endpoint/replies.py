@@ -237,7 +237,7 @@ def read_completion(content: bytes, max_characters: int, secret: str | None) -> 
         document = join_stream(content) if is_stream(content) else json.loads(content)
     except (ValueError, RecursionError):
         begin = one_line_excerpt(content, secret)
-        raise _unreadable(f"is not JSON. It begins with {begin!r}") from None
+        raise _unreadable(f"is not JSON. It starts with {begin!r}") from None
     error = document.get("error") if isinstance(document, dict) else None
     if error:
         raise _error_in_body(error, secret)

@@ -384,7 +384,7 @@ class DayBooks:
         ]
         unattributed = [(line.number, line.what, line.note) for line in self.unattributed]
         return {
-            "states": _frame(states, "state", "sessions", "meaning", "what would change it"),
+            "states": _frame(states, "state", "sessions", "meaning", "next step"),
             "equations": _frame(rows, "equation", "whole", "number", "parts", "difference"),
             "not part of a session": _frame(unattributed, "number", "what", "note"),
         }

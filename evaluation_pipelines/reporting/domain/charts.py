@@ -490,7 +490,7 @@ def distributions(finding: Finding, runs: pl.DataFrame) -> str:
         text(left + share * (right - left), bottom + 14, f"{share * 100:.0f}", fill=MUTED)
         for share in (0, 0.25, 0.5, 0.75, 1)
     ]
-    title = f"How the scores of each {finding.nouns.model} are spread"
+    title = f"Score distribution by {finding.nouns.model}"
     return svg(bottom + 22, body, title, "distributions")
 
 

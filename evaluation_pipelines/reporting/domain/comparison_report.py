@@ -361,7 +361,7 @@ def markdown_answers(shown: Report) -> str:
     parts += [shown.labels.markdown(), _sentence(every)]
     if shown.alerts:
         parts += [
-            f"**Got worse**: {escaped(alert.alert.sentence, LONGEST_ALERT)}"
+            f"**Regression**: {escaped(alert.alert.sentence, LONGEST_ALERT)}"
             for alert in shown.alerts
         ]
         parts.append(_sentence(shown.watch_coverage))
@@ -414,7 +414,7 @@ def method_lines(question: Question) -> list[str]:
         (
             "Intervals are 95%. Each person counts once, because one person's many sessions say "
             "little about others: a mean score is the mean of each person's mean. Shares and costs "
-            "are those of all sessions. Human scores and the mean with them (avgScore in the API) "
+            "count all sessions. Human scores and the mean with them (avgScore in the API) "
             "are below the mean. Intervals of differences are corrected for all pairs of this "
             "report, so one excludes 0 exactly if the difference is shown."
         ),
@@ -422,7 +422,7 @@ def method_lines(question: Question) -> list[str]:
             f"If at least {MIN_PEOPLE} people used both {many}, each person is compared with "
             f"themselves. Otherwise the people of both {many} are compared. Fewer than "
             f"{MIN_PEOPLE} people on a side give no verdict, but three or four who all used both "
-            "give an indication. What different people have in common on the same day widens the "
+            "give an indication. Effects that people share on a day widen the "
             f"interval. A verdict needs a week in which both {many} were used."
         ),
         (

@@ -395,7 +395,7 @@ def _found(visit: Visit, name: str) -> _Agent:
         sessions = visit.rows().filter(AGENT_NAME.eq(name), organization_id=owner)
         if not (window.is_empty() and sessions.is_empty()):
             return _Agent(owner, name, window, sessions)
-    raise not_found("The agent", "The page of all agents lists those that there are.")
+    raise not_found("The agent", "The agents page lists all agents.")
 
 
 def _asked(visit: Visit) -> AgentQuery:

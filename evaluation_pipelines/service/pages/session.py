@@ -335,7 +335,7 @@ def scoring_goes_on(stores: Stores, score: Score) -> str | None:
         until = "" if by is None else f" (results by {by:%Y-%m-%d %H:%M} UTC)"
         return f"Waiting in a batch of the judge's provider{until}."
     if score.status == "in_progress":
-        return "The judge is scoring it. This takes about a minute, and you can leave the page."
+        return "Being judged. This takes about a minute, and you can leave the page."
     if not score.is_request:
         return "A judge run left it unfinished. The next run finishes it, or request it now."
     if stores.settings.why_no_judge is not None:

@@ -109,7 +109,7 @@ def check_protobuf(body: bytes, signal: Signal, max_attributes: int) -> Checked:
     except DecodeError as error:
         raise _not_decoded(str(error)) from None
     if not looks_like_request(body):
-        raise _not_decoded("it does not begin with a resource")
+        raise _not_decoded("it does not start with a resource")
     counts = _attribute_counts(request.resource_logs) if signal is Signal.LOGS else []
     rejected = sum(count > max_attributes for count in counts)
     return Checked(_LENGTH.pack(len(body)) + body, len(counts), rejected)

@@ -169,7 +169,7 @@ def record_override(
 
 _MEANINGS = {
     404: "there is none, or it belongs to another organization",
-    409: "it conflicts with what there is",
+    409: "it conflicts with stored data",
     503: "the ledger or the lake cannot be used at the moment",
 }
 

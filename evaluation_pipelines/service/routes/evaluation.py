@@ -95,7 +95,7 @@ BookedSession = create_model("BookedSession", __base__=row_model(EVALUATION_BOOK
 
 
 class ScorecardPage(BaseModel):
-    """Current scorecards, those of the newest sessions first."""
+    """Current scorecards, latest sessions first."""
 
     scorecards: list[ListedScorecard]
     next_cursor: str | None
@@ -138,7 +138,7 @@ class EvaluationEvents(BaseModel):
 
 
 class AlertPage(BaseModel):
-    """Alerts, the newest first."""
+    """Alerts, latest first."""
 
     alerts: list[row_model(ALERTS)]  # type: ignore[valid-type]
     next_cursor: str | None
@@ -155,7 +155,7 @@ def scorecards(
         str | None, Query(max_length=64, description="A profile, or best for the best matches.")
     ] = None,
 ) -> JSONResponse:
-    """List current scorecards with the newest overrides; readers get null for texts."""
+    """List current scorecards with the last overrides. Readers get null for text."""
     query = CardQuery(
         organization=chosen.organization,
         agent=chosen.agent,
@@ -296,7 +296,7 @@ def alerts(
     page: Paged,
     waiting: Waiting,
 ) -> JSONResponse:
-    """List alerts, the newest first. They are about all organizations, as the key must be."""
+    """List alerts, latest first. They are about all organizations, as the key must be."""
     check_all_organizations(caller)
     is_all = sees_people(caller, here.settings.people_view)
     every = [

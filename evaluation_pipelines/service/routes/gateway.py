@@ -70,7 +70,7 @@ class _TimeRange(_Params):
 
     @property
     def span(self) -> tuple[datetime | None, datetime | None]:
-        """Start, and end exclusive, of the sessions' start."""
+        """Range of session start times, end excluded."""
         return self.since, self.until
 
 
@@ -94,7 +94,7 @@ class OverrideParams(_Params):
 
 
 class NoParams(_Params):
-    """Nothing."""
+    """No parameters."""
 
 
 class SetParams(BaseModel):
@@ -137,7 +137,7 @@ class _Request(BaseModel):
 
 
 class QueryRequest(_Request):
-    """Scorecards with the newest overrides."""
+    """Scorecards with the last overrides."""
 
     method: Literal["evaluation.scorecards.query"]
     params: QueryParams
@@ -172,7 +172,7 @@ class ComparisonRequest(_Request):
 
 
 class ToolReportRequest(_Request):
-    """Show what the tool calls of a session were worth."""
+    """Show how effective a session's tool calls were."""
 
     method: Literal["evaluation.tool_report"]
     params: ToolReportParams
@@ -331,7 +331,7 @@ async def gateway(
     """Call a method by its name.
 
     ``evaluation.scorecards.override`` needs the role reviewer, ``evaluation.judges.set`` operator
-    of all organizations, the others reader. Readers get null for texts.
+    of all organizations, the others reader. Readers get null for text.
     """
     if not isinstance(request, ComparisonRequest):
         return as_json(await run_in_threadpool(methods.answer, request))
@@ -371,7 +371,7 @@ def _model(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _profile(registered: Registered) -> dict[str, Any]:
-    """Return the fields of a profile in camel case, with when and from where it came in."""
+    """Return the fields of a profile in camel case, with time and source of registration."""
     fields = registered.profile.model_dump(mode="json")
     return {
         **{camel(name): _in_camel(value) for name, value in fields.items()},

@@ -70,7 +70,7 @@ class Reputation(ShortReputation):
     window_size: int
     pass_rate: float
     avg_latency_ms: float | None
-    streak: int = Field(description="consecutive passes counted back from the newest")
+    streak: int = Field(description="consecutive passes up to the last evaluation")
     updated_at: AwareDatetime
 
 

@@ -82,8 +82,8 @@ ScoreRecord = create_model(
     __config__=ConfigDict(extra="allow"),
     __doc__="""A judgment in any status, with everything that the ledger has for a reader.
 
-    Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
-    current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
+    Times are microseconds since 1970. ``current_prompt_used``: whether it was made with the
+    current rubric. Keys of the role ``reader`` get null for the judge's text, others for all
     that it found while the session ``awaits_review``. An unfinished one also has its ``mode``,
     ``expected_by``, ``next_try_at`` and ``deferred_because``.
     """,
@@ -188,7 +188,7 @@ def get_score(
     caller: Reader,
     organization: Organization = None,
 ) -> Response:
-    """Return the newest scoring of a session in any status."""
+    """Return the last judgment of a session in any status."""
     stores, query = installation.stores, score_query(caller, session_id, organization)
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:

@@ -76,7 +76,7 @@ ListedSession = row_model(SESSIONS, _OF_PEOPLE)
 
 
 class SessionPage(BaseModel):
-    """Sessions, the newest first."""
+    """Sessions, latest first."""
 
     sessions: list[ListedSession]  # type: ignore[valid-type]
     next_cursor: str | None
@@ -84,7 +84,7 @@ class SessionPage(BaseModel):
 
 
 class SessionOut(BaseModel):
-    """Everything about a session but its texts and tool calls.
+    """Everything about a session except text and tool calls.
 
     ``awaits_review``: everything about its scores is null until its blind review.
     """
@@ -159,7 +159,7 @@ def sessions(
     caller: Reader,
     waiting: Waiting,
 ) -> JSONResponse:
-    """List sessions with their scores, the newest first."""
+    """List sessions with their scores, latest first."""
     rows = chosen.chosen(kept.sessions.rows(waiting, here.clock()))
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_from(caller, here.settings.people_view)
@@ -194,7 +194,7 @@ def override(
     sent: NewOverrideIn,
     organization: Organization = None,
 ) -> OverrideOut:
-    """Record a score by a person; it counts from now on."""
+    """Record a human score. It counts immediately."""
     verdict = HumanVerdict(
         sent.score, sent.annotator, sent.reason, sent.criterion, recorded_by=caller.name
     )
@@ -216,7 +216,7 @@ def session(
     session: SessionPath,
     organization: Organization = None,
 ) -> JSONResponse:
-    """Return everything about a session but its texts and tool calls."""
+    """Return everything about a session except text and tool calls."""
     query = SessionName(session, organization_of(caller, organization))
     found = session_view(here.stores, query, here.clock())
     hidden = hidden_from(caller, here.settings.people_view)

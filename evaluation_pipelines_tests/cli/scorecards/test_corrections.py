@@ -59,7 +59,7 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
             1,
             "no criterion tool_counts, did you mean tool_count? Its criteria: tool_effectiveness,",
         ),
-        (["a", "--confirm", "--criterion", "tool_count"], 1, "it names no criterion"),
+        (["a", "--confirm", "--criterion", "tool_count"], 1, "omit the criterion"),
     ],
 )
 def test_an_invalid_override_is_refused(

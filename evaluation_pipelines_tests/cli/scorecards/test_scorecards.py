@@ -94,7 +94,7 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
     program("profiles", "switch", "general-performance", "on")
     program("profiles", "switch", "general-performance", "off")
     outdated = program("scorecards", "list", "--session", "d").err
-    assert "This is the state of the last build. 2026-06-01 has changed since" in outdated
+    assert "Last build shown. 2026-06-01 changed since: run `evaluation-" in outdated
     program("build", "--date", "2026-06-01", "--allow-fallback")
     shown = program("scorecards", "list", "--session", "d", "--profile", "best").table()
     assert shown[0][1:7] == ["50.0", "claude-code", "model-a", "incident-llm", "v1", "placeholder"]

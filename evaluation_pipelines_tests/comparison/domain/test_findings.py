@@ -75,7 +75,7 @@ def test_many_such_pairs_are_counted() -> None:
         *sample("cedar", scores(72, 42, 24, seed=3), 200, 7),
         *lower,
     ]
-    assert [*facts(answer(rows))][-1] == "3 pairs of these and lower models have no verdict."
+    assert [*facts(answer(rows))][-1] == "3 pairs with lower-ranked models have no verdict."
 
 
 def test_it_is_said_how_many_runs_would_decide() -> None:

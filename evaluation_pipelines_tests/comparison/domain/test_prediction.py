@@ -135,10 +135,10 @@ def test_words(found: Prediction, word: str) -> None:
 @pytest.mark.parametrize(
     ("verdict", "needed", "words"),
     [
-        (NOT_DECIDED, 21, ", about 21 people would settle an AUC of 70"),
-        (NOT_DECIDED, 5, ""),  # there are more
-        (INDICATION, None, ""),
-        (INDICATION, 5, ", but too few of the primary outcome"),
+        (NOT_DECIDED, 21, f"{NOT_DECIDED}: {{}}, about 21 people would settle an AUC of 70"),
+        (NOT_DECIDED, 5, f"{NOT_DECIDED}: {{}}"),  # there are more
+        (INDICATION, None, f"{INDICATION}: {{}}"),
+        (INDICATION, 5, "indication only: too few sessions with the primary outcome ({})"),
     ],
 )
 def test_a_verdict_that_is_missing_has_its_reason(
@@ -150,7 +150,7 @@ def test_a_verdict_that_is_missing_has_its_reason(
 
     (line,) = lines(pl.DataFrame([row]))
 
-    assert line[4] == f"{verdict}: 9 people, 83 of the rarer class{words}"
+    assert line[4] == words.format("9 people, 83 with the rarer result")
 
 
 def test_two_families_share_the_level_of_a_look() -> None:

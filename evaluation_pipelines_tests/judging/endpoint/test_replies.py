@@ -118,9 +118,9 @@ def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "is not JSON. It begins with ''"),
-        (b"<html>Sign in", "is not JSON. It begins with '<html>Sign in'"),
-        (b'{"choices":[{"message":{"con', "is not JSON. It begins with"),
+        (b"", "is not JSON. It starts with ''"),
+        (b"<html>Sign in", "is not JSON. It starts with '<html>Sign in'"),
+        (b'{"choices":[{"message":{"con', "is not JSON. It starts with"),
         (b"\xff\xfe{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"null", "is not a chat completion: Expected `object`"),

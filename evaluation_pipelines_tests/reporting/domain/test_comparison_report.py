@@ -481,5 +481,5 @@ def test_an_alert_stands_above_the_answer_in_the_same_words_everywhere(
     assert "## Monitoring" in markdown
     print_answers(report(found))
     shown = capsys.readouterr().out
-    assert shown.index(f"Got worse: {alert.sentence}") < shown.index("  Quality: ")
-    assert markdown.index(f"**Got worse**: {alert.sentence}") < markdown.index("* Quality: ")
+    assert shown.index(f"Regression: {alert.sentence}") < shown.index("  Quality: ")
+    assert markdown.index(f"**Regression**: {alert.sentence}") < markdown.index("* Quality: ")

@@ -229,7 +229,7 @@ def test_the_judge_page_and_the_terminal_show_which_scores_predict(
     write_predictions(service.workplace.stores, NOW)
 
     page = service.browser().get("/operations/judge").text
-    section = page.partition("Which scores predict what happened")[2].partition("</ul>")[0]
+    section = page.partition("Scores and outcomes")[2].partition("</ul>")[0]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
     # An AUC of 1, as in the tests of the table.
     assert cells[:3] == ["composite", "merged", "100"]

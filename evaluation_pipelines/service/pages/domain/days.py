@@ -287,7 +287,7 @@ def day_range(since: date | None, until: date | None, today: date) -> DayRange:
     last = until or max(since or yesterday, yesterday)
     first = since or last - (USUAL_DAYS - 1) * _DAY
     if first > last:
-        raise ValueError("the time range ends before it begins")
+        raise ValueError("the time range ends before it starts")
     return DayRange(first, last)
 
 

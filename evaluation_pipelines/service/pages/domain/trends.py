@@ -218,7 +218,7 @@ def answers_of(
         (
             f"Lowest mean score (at least {SMALLEST_STEP} sessions)",
             low,
-            lambda row: f"{points(row[QUALITY])} of {whole(row['shown_scores'])}",
+            lambda row: f"{points(row[QUALITY])}, {whole(row['shown_scores'])} sessions",
         ),
         ("Most sessions", used, lambda row: whole(row["sessions"])),
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),

@@ -251,5 +251,5 @@ def test_the_lowest_mean_score_is_of_three_sessions_and_of_the_last_judge() -> N
     )
     assert answers_of(rows)[0] == (
         "Lowest mean score (at least 3 sessions)",
-        "low (51.3 of 3), high (90.0 of 1,200)",
+        "low (51.3, 3 sessions), high (90.0, 1,200 sessions)",
     )

@@ -24,7 +24,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refuse to forget looks: a gate would take the next one for its first."""
+    """Refuse to forget looks: otherwise a gate counts its next look as its first."""
     if op.get_bind().scalar(sa.text("SELECT count(*) FROM gate_looks")):
         raise LedgerError("gate_looks has rows: a gate would count its looks from 1 again.")
     op.drop_table("gate_looks")
