@@ -48,7 +48,7 @@ def test_a_worked_example_is_what_the_code_makes_of_it(row: list[str]) -> None:
 
 def test_the_limits_of_the_criteria_are_the_defaults() -> None:
     limits = Thresholds()
-    for row in table_rows(TEXT, "### What is computed\n"):
+    for row in table_rows(TEXT, "### Computed criteria\n"):
         for cell in row[1:3]:
             if named_limit := re.fullmatch(r"([\d.]+)\D*\(`(\w+)`\)", cell):
                 value, field = named_limit.groups()
@@ -56,7 +56,7 @@ def test_the_limits_of_the_criteria_are_the_defaults() -> None:
 
 
 def test_every_computed_criterion_has_a_row() -> None:
-    cells = [row[0] for row in table_rows(TEXT, "### What is computed\n")]
+    cells = [row[0] for row in table_rows(TEXT, "### Computed criteria\n")]
     shown = {name.partition(".")[0] for name in re.findall(r"`([\w.]+)`", " ".join(cells))}
 
     assert shown == {name.partition(".")[0] for name in HEURISTICS}
