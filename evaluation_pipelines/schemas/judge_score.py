@@ -90,7 +90,7 @@ class Score:
         str, Meaning("session.id#slug-n: slug of masque or baseline, and a count")
     ]
     session_id: Annotated[str, Meaning("session.id as sent by the agent")]
-    content_hash: Annotated[str, Meaning("content that was scored")]
+    content_hash: Annotated[str, Meaning("scored content")]
     agent_id: Annotated[str | None, Meaning("agent.id, else the masque, else service.name")] = None
     agent_model: Annotated[str | None, Meaning("model of the agent. The judge is never told")] = (
         None
@@ -328,7 +328,7 @@ MISSING_TOOLS = Table(
         ("period_end", pl.Date, "UTC day after the last one"),
         ("tool", pl.String, "name as the judges write it, normalized by the rule of docs/judging"),
         ("sessions", pl.Int64, "session windows with it in their latest answers"),
-        ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
+        ("asked_sessions", pl.Int64, "session windows with a readable answer, any tool"),
         ("mentions", pl.Int64, "how often it is named in these answers"),
         ("agent_models", pl.List(pl.String), "models of the agents that lacked it, sorted"),
         ("judge_models", pl.List(pl.String), "models that named it, sorted"),

@@ -161,7 +161,7 @@ EXTERNAL_SIGNALS = Table(
         ("accepted", pl.Int64, "lines that are a signal or an evaluation"),
         ("repeated", pl.Int64, "accepted lines whose id stands in a later line of the same file"),
         ("retracted", pl.Int64, "lines that take a signal or an evaluation back"),
-        ("withheld", pl.Int64, "lines that were taken back or forgotten before"),
+        ("withheld", pl.Int64, "lines retracted or forgotten before"),
         ("rejected", pl.Int64, "lines that cannot be used. The first of them follow"),
         ("unfinished", pl.Boolean, "the last line has no end yet, it is read when it has"),
         ("rejects", _REJECTS, "line number, reason and first letters of the first 10,000"),

@@ -59,8 +59,8 @@ _EVENT_COLUMNS = columns(
     ("subagent", pl.String, "name of the subagent, when one did it"),
     ("subagent_session_id", pl.String, "session.id sent by a subagent filed under session_id"),
     ("is_subagent", pl.Boolean, "sent by a subagent that does not name the session it works for"),
-    ("skill", pl.String, "skill that was invoked, or for which the model was asked"),
-    ("slash_command", pl.String, "slash command that was entered"),
+    ("skill", pl.String, "skill invoked, or for which the model was asked"),
+    ("slash_command", pl.String, "slash command entered"),
     ("model", pl.String, "model, by one name for all providers"),
     ("model_as_sent", pl.String, "model as named by the source"),
     ("model_variant", pl.String, "unusual options it ran with: context, effort, tier, speed"),
@@ -175,7 +175,7 @@ EVENTS_WITH_TEXTS = pl.Schema(
 
 QUARANTINE = Table(
     name="quarantine",
-    grain="one row per line or record that could not be read. Equal ones are together",
+    grain="one row per unreadable line or record. Equal ones are together",
     has_texts=True,
     columns=columns(
         ("file_id", pl.String, "identity of the landing file"),

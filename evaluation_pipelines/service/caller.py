@@ -138,7 +138,7 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
     if scheme or text:
         limits.check_wrong_key(connection.scope["client_address"])
     if scheme or installation.keys.has_keys():
-        raise _unknown("The request has no key that is accepted.")
+        raise _unknown("The request has no accepted key.")
     # The address of a proxy on this machine is loopback, too: its visitors are not.
     is_forwarded = any(name in _FORWARDED for name, _ in connection.scope["headers"])
     if is_forwarded or not is_loopback(peer_of(connection)):

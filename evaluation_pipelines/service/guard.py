@@ -142,7 +142,7 @@ class Guard:
                 500,
                 "internal_error",
                 f"The service failed. Its log has the reason as error {number}.",
-                "Try again. If it fails again, tell the operator of the service the number.",
+                "Try again. If it fails again, give the operator of the service the number.",
             )
             await error_response(failure)(scope, receive, answer.send)
 

@@ -41,16 +41,16 @@ class Metrics:
         self.seconds: Callable[..., Histogram] = cache(seconds.labels)
 
         self.received_requests = self._counter(
-            "evaluation_received_requests", "OTLP requests that were taken.", "signal", "format"
+            "evaluation_received_requests", "Accepted OTLP requests.", "signal", "format"
         )
         self.received_records = self._counter(
-            "evaluation_received_records", "Log records that are on disk.", "format"
+            "evaluation_received_records", "Log records stored on disk.", "format"
         )
         self.received_bytes = self._counter(
-            "evaluation_received_bytes", "Bytes of OTLP requests that are on disk.", "signal"
+            "evaluation_received_bytes", "Bytes of OTLP requests stored on disk.", "signal"
         )
         self.refused_requests = self._counter(
-            "evaluation_refused_requests", "OTLP requests that were refused.", "signal", "reason"
+            "evaluation_refused_requests", "Rejected OTLP requests.", "signal", "reason"
         )
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Callable[..., Counter]:

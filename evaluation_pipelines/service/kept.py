@@ -309,7 +309,7 @@ class RecentResults(Generic[_Asked, _Result]):
             raise ServiceError(
                 503,
                 "not_computed_yet",
-                "It takes long to compute this, and others have asked as well.",
+                "This takes long to compute, and other requests are waiting.",
                 "Try again in a minute.",
                 {"Retry-After": "60"},
             )

@@ -267,7 +267,7 @@ class Live:
             try:
                 await asyncio.to_thread(find_damage, self._installation.stores)
             except UserError as error:
-                LOG.warning("the tables could not be looked through for damage: %s", error)
+                LOG.warning("the tables could not be checked for damage: %s", error)
             await asyncio.sleep(_LOOK_FOR_DAMAGE_EVERY_S)
 
     def notify(self) -> None:

@@ -249,7 +249,7 @@ _HEAD_TOO_LARGE = ServiceError(
 _TOO_MANY = ServiceError(
     503,
     "overloaded",
-    "Too many requests of this address, or of all, are under way.",
+    "Too many requests are in progress, from this address or in total.",
     "Send the request again later.",
     {"Retry-After": "5"},
 )

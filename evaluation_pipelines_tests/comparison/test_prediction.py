@@ -83,7 +83,7 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(workplace: Workp
     ]
     assert {line[4] for line in lines(found)} == {"predicts"}
     said = " ".join(notes(found))
-    assert "The outcome merged is known of 30 of 36 sessions," in said
+    assert "The outcome merged is known for 30 of 36 sessions," in said
     assert "6 sessions are younger than the horizon" in said
     assert "Based on the 6 of 6 people with both outcomes" in said
 

@@ -226,7 +226,7 @@ def test_a_key_is_looked_up_each_time_a_connection_asks(
     scope = {"type": "websocket", "app": service.app, "headers": headers, **here}
     assert identify(HTTPConnection(scope)).name == "reader-all"
     KeyStore(workplace.ledger).revoke("reader-all", NOW)
-    with pytest.raises(ServiceError, match="no key that is accepted"):
+    with pytest.raises(ServiceError, match="no accepted key"):
         identify(HTTPConnection(scope))
 
 

@@ -372,7 +372,7 @@ def no_model_got_worse(found: Comparison) -> CheckResult:
         table="model_regressions",
         severity="warning",
         passed=not alerts,
-        expected="no model that is lower by 3 points than the 90 days before let expect",
+        expected="no model at least 3 points below what the previous 90 days predict",
         found=f"{listed(named)} got worse" if alerts else "none",
         examples=tuple(
             f"{name}: {signed(row['change'])} points since {row['window_since']:%Y-%m-%d}"

@@ -77,11 +77,11 @@ RULES = {
         Rule("merged", "merged within 14 days after its end", 14),
         Rule("reverted", "not reverted in 30 days", 30, is_of_merged=True, is_bad=True),
         *(
-            Rule(f"survival_{n}d", f"lines that live after {n} days", n, True, True)  # noqa: FBT003
+            Rule(f"survival_{n}d", f"lines alive after {n} days", n, True, True)  # noqa: FBT003
             for n in (1, 7, 30)
         ),
         Rule("task_closed", "its task was closed"),
-        Rule("task_reopened", "its task was not opened again", is_bad=True),
+        Rule("task_reopened", "its task was not reopened", is_bad=True),
         Rule("accepted", "a person accepted it", is_inside=True),
         Rule("commit", "it made a commit", is_inside=True),
         Rule("tests_after_last_edit", "tests passed after the last edit", is_inside=True),

@@ -68,7 +68,7 @@ _ONE_SIDED = 0.1
 
 def persons_unknown(nouns: Nouns) -> str:
     """Return the reason for a pair with too many unknown people."""
-    return f"the people of more than a fifth of the {nouns.sessions} of a side are unknown"
+    return f"people are unknown for more than a fifth of a side's {nouns.sessions}"
 
 
 def obstacle(
@@ -100,7 +100,7 @@ def obstacle(
     if not has_people or unknown > LARGEST_UNKNOWN:
         return True, persons_unknown(limits.nouns)
     if week_overlap(a, b) < SMALLEST_OVERLAP:
-        return True, "used in different weeks for the most part"
+        return True, "mostly used in different weeks"
     return False, None
 
 
@@ -170,7 +170,7 @@ def has_more_disqualified(first: pl.DataFrame, second: pl.DataFrame) -> str | No
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
 TOO_FEW = "too few people"
 
-SMALL = f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
+SMALL = f"any difference is below {RELEVANT_POINTS:g} points"
 
 MAY_BE_CHANCE = "may be chance"
 

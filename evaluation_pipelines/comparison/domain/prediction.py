@@ -376,13 +376,13 @@ def notes(rows: pl.DataFrame) -> list[str]:
     known = f"{whole(row['with_outcome'])} of {whole(row['sessions'])}"
     return [
         (
-            f"The outcome {row['outcome']} is known of {known} sessions, whose mean automatic "
-            f"score is {with_}. That of the others is {without}."
+            f"The outcome {row['outcome']} is known for {known} sessions, with a mean automatic "
+            f"score of {with_}. The others have {without}."
         ),
         *([young] if row["young"] else []),
         f"Based on the {whole(row['people'])} of {whole(every)} people with both outcomes.",
         (
-            "People saw these scores and may have merged by them. The judge may have read signs of "
+            "People saw these scores when they merged. The judge may have read signs of "
             "the outcome. Not decided means too little data."
         ),
         (

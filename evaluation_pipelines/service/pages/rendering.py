@@ -480,7 +480,7 @@ async def sent_fields(request: Request) -> dict[str, str]:
         raise ServiceError(
             403,
             "form_expired",
-            "This page is older than a restart of the service, or of another login.",
+            "The service restarted, or someone logged in, after this page was loaded.",
             "Go back, load the page again and send the form again.",
         )
     return fields

@@ -51,7 +51,7 @@ class ShortReputation(BaseModel):
     score: int | None = Field(description="0-1000, null below 50 evaluations")
     lifecycle: Lifecycle
     eval_count: int = Field(description="evaluations in the window")
-    progress: str | None = Field(description="evaluations of the 50 that a score needs")
+    progress: str | None = Field(description="evaluations of the 50 that a rating needs")
 
 
 class Evaluated(BaseModel):

@@ -231,7 +231,7 @@ def _explained(step: Callable[[], _Result]) -> _Result:
         raise ServiceError(
             500,
             "store_failed",
-            "The store failed, and failed again when the step was repeated.",
+            "The store failed twice.",
             "Try again. The log of the service has the reason.",
         ) from error
 

@@ -34,7 +34,7 @@ def test_decided_pairs_are_facts_with_the_better_model_first() -> None:
     assert re.search(
         r"aspen \(provider-a\) scores \d\.\d points \w+ than cedar \(provider-a\) ", said
     )
-    assert said.endswith(". No verdict: whatever the difference is, it is below 5 points.")
+    assert said.endswith(". No verdict: any difference is below 5 points.")
     assert not answer([row for row in three_models() if row["model"] != "birch"]).is_decided
 
 
@@ -97,7 +97,7 @@ def test_what_more_runs_would_not_change_is_not_asked_for() -> None:
     rows = [*sample("aspen", alike, 0, users=7), *sample("birch", alike[::-1], 100, users=7)]
     (sentence,) = facts(answer(rows))
     assert sentence.startswith("aspen (provider-a) scores ")
-    assert sentence.endswith(". No verdict: whatever the difference is, it is below 5 points.")
+    assert sentence.endswith(". No verdict: any difference is below 5 points.")
 
     tasks = ("debug", "refactor")
     apart = [

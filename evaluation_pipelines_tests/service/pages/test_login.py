@@ -116,7 +116,7 @@ def test_a_form_without_its_token_or_with_that_of_another_login_is_refused(
     for fields in ({}, {"form_token": ""}, {"form_token": before}, {"form_token": "ä"}):
         answer = browser.post("/logout", data=fields)
         assert answer.status_code == 403
-        assert "older than a restart of the service, or of another login" in answer.text
+        assert "The service restarted, or someone logged in, after" in answer.text
     assert browser.get("/").status_code == 200
 
 
@@ -133,7 +133,7 @@ def test_without_keys_everything_is_open_and_the_page_says_so(service: Service) 
 def test_without_keys_a_proxy_is_told_why_it_is_refused(service: Service, header: str) -> None:
     page = service.client().get("/?x=1", headers={**HTML, header: "192.168.1.5"})
     assert (page.status_code, page.url.path) == (401, "/login")
-    said = "none through a proxy" if header == "X-Forwarded-For" else "no key that is accepted"
+    said = "none through a proxy" if header == "X-Forwarded-For" else "no accepted key"
     assert said in page.text
     assert "evaluation-pipelines keys create" in page.text
     service.key(Role.READER)

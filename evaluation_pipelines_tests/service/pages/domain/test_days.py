@@ -132,7 +132,7 @@ def test_one_end_is_enough(since: date | None, until: date | None, expected: Day
 
 
 def test_a_range_that_ends_before_it_begins_is_refused() -> None:
-    with pytest.raises(ValueError, match="ends before it begins"):
+    with pytest.raises(ValueError, match="ends before it starts"):
         day_range(date(2026, 11, 3), date(2026, 11, 2), WEDNESDAY)
 
 
