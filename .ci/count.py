@@ -71,17 +71,22 @@ def module_name(root: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def imported(text: str) -> set[str]:
+    """Return the names that a module imports, and those of the modules they may be of."""
+    wanted = set[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            wanted |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            wanted |= {alias.name for alias in node.names}
+    return wanted
+
+
 def importers(modules: dict[str, str]) -> Counter[str]:
     """Return how many modules of the package import each module."""
     found = Counter[str]()
     for name, text in modules.items():
-        wanted = set[str]()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                wanted |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-            elif isinstance(node, ast.Import):
-                wanted |= {alias.name for alias in node.names}
-        found.update((wanted & set(modules)) - {name})
+        found.update((imported(text) & set(modules)) - {name})
     return found
 
 

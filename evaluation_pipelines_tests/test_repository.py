@@ -1,9 +1,11 @@
 """What the checkout as a whole must keep to."""
 
+import ast
 import re
 import runpy
 import subprocess
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ ROOT = Path(__file__).parents[1]
 CONFIGURATION = {".cfg", ".ini", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"}
 # Where packages come from is a matter of the machine, not of the project.
 PACKAGE_SOURCE = re.compile(r"index[-_]url|find[-_]links|trusted[-_]host|://\S*/simple\b")
-SMALL_MODULES = 3
 SQL_FILES = sorted((ROOT / "sql").rglob("*.sql"))
 
 
@@ -68,17 +69,41 @@ def test_no_file_of_the_package_is_longer_than_600_lines() -> None:
     assert {path: lines for path, lines in lengths.items() if lines > 600} == {}
 
 
-def test_every_folder_of_the_package_says_what_it_is() -> None:
-    faces = [path / "__init__.py" for path in (ROOT / "evaluation_pipelines").iterdir()]
+def test_a_feature_names_the_modules_that_other_features_import() -> None:
+    # All others are its own. A face that imported them would make each command import everything.
+    count = runpy.run_path(str(ROOT / ".ci/count.py"))
+    paths = (ROOT / "evaluation_pipelines").rglob("*.py")
+    modules = {count["module_name"](ROOT, path): read(path) for path in paths}
+    used = defaultdict[str, set[str]](set)
+    for importer, text in modules.items():
+        for name in count["imported"](text) & modules.keys():
+            folder = ".".join(name.split(".")[:2])
+            if name != folder and not f"{importer}.".startswith(f"{folder}."):
+                used[folder].add(name.removeprefix(f"{folder}."))
 
-    assert [str(face) for face in faces if face.is_file() and not read(face)] == []
+    assert {
+        folder: (sorted(names - named), sorted(named - names))
+        for folder, names in ((folder, _faces(names)) for folder, names in used.items())
+        if (named := _named(folder, modules)) != names
+    } == {}
 
 
-def test_no_more_small_modules_with_one_importer() -> None:
-    # Such a module belongs into the one that imports it. Lower the number when some have gone.
+def _faces(names: set[str]) -> set[str]:
+    """Return the names of modules; a subpackage is one name if there are many."""
+    return names if len(names) <= 12 else {name.split(".")[0] for name in names}
+
+
+def _named(folder: str, modules: dict[str, str]) -> set[str]:
+    """Return the modules and subpackages that the docstring of a folder names."""
+    named = re.findall(r"``([\w.]+)``", ast.get_docstring(ast.parse(modules[folder])) or "")
+    return {name for name in named if f"{folder}.{name}" in modules}
+
+
+def test_no_small_module_has_one_importer() -> None:
+    # Such a module belongs into the one that imports it.
     count = runpy.run_path(str(ROOT / ".ci/count.py"))
 
-    assert len(count["small_modules"](ROOT)) <= SMALL_MODULES
+    assert count["small_modules"](ROOT) == []
 
 
 def test_no_test_needs_a_benchmark() -> None:

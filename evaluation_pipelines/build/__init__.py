@@ -1,6 +1,6 @@
 """Build: which tables are built for which dates, and how.
 
-``judge_scores`` reads the judge's scores for builds and nightly runs.
+``build`` also chooses the dates of a night and publishes judge scores.
 """
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed

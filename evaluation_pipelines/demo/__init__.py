@@ -1,1 +1,1 @@
-"""The demo: samples of real telemetry and the recording of a team, judged by a script."""
+"""The demo: ``landing`` has real samples and the recording of a team, ``judge_demo`` its judge."""

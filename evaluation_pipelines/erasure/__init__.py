@@ -1,4 +1,5 @@
-"""Erasure: forget a person, a session or an organization in every store, and expire old data.
+"""Erasure: ``forget`` a subject in every store, and ``expire`` old data.
 
-``forget`` and ``expire`` are the entries; ``domain`` says whom a request is about.
+``domain.subject`` is whom a request is about, ``selection`` its sessions and ids,
+``landing_files`` the files that still have some of them.
 """

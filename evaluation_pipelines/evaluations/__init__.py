@@ -1,4 +1,4 @@
-"""Evaluations for other programs: an outbox of changes, and its receivers.
+"""Evaluations for other programs: an ``outbox`` of changes, and ``send`` to their receivers.
 
-``domain`` derives the evaluations from the relation of sessions, and names their attributes.
+``deliveries`` is what each receiver has, ``post`` the way to a secret address.
 """

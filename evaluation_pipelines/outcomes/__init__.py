@@ -1,1 +1,4 @@
-"""Outcomes of sessions: from telemetry, from git, and from outside."""
+"""Outcomes of sessions: ``table`` (from telemetry and outside) and ``from_git``.
+
+``domain.by_session`` is the row of a session.
+"""

@@ -1,4 +1,5 @@
-"""Reporting: the comparison report, the analysts' database and the books of a day.
+"""Reporting: ``publish`` writes the ``analysts_database`` and the ``comparison_report``.
 
-``publish`` writes the database, ``books`` accounts for every session and event.
+``books`` accounts for every session and event, ``session_view`` shows one session,
+``agent_changes`` compares now with before, ``pages`` makes HTML, ``domain`` charts and tables.
 """

@@ -3,6 +3,9 @@
 This is the only source of types: writers reject a frame that does not fit, the user interface shows
 the descriptions, and SQL results are cast to it. Times are UTC microseconds, durations have their
 unit in the name, money is USD, unknown is null and never 0.
+
+Tables are named here, ``table`` is their form. Records and groups of columns are in ``telemetry``,
+``sessions``, ``scorecards``, ``judge_score`` and ``relations``.
 """
 
 from evaluation_pipelines.schemas.judge_score import (

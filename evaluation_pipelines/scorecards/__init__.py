@@ -1,4 +1,5 @@
-"""Scorecards: scores by profile, overrides by people, blind reviews, calibration.
+"""Scorecards: ``scorecard_tables`` by profile, ``overrides`` by people, calibration.
 
-``domain.evaluation`` chooses the effective score of a session.
+``store`` is their part of the ledger, ``scorecard_queries`` joins it with the lake.
+``blind_reviews`` hides scores until an ``audit_review``. ``domain`` chooses the score.
 """

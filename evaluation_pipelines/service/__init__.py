@@ -1,4 +1,7 @@
-"""HTTP: receive telemetry, answer programs, show pages."""
+"""HTTP: receive telemetry, answer programs, show pages.
+
+``serve`` is its process, ``mcp_server`` answers agents.
+"""
 
 from starlette.convertors import PathConvertor, register_url_convertor
 

@@ -1,4 +1,6 @@
 """Sessions: session windows, their performance and tool reports.
 
-``session_tables`` builds the daily tables; ``find`` opens one session by its name.
+``session_tables`` builds the daily tables by ``session_queries``, ``score`` without a store.
+``find`` opens sessions by name or filter, ``percentiles`` ranks them, ``external`` has
+evaluations by others, ``domain`` the formulas.
 """

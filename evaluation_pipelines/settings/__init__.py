@@ -2,7 +2,8 @@
 
 Only the endpoint of the judge uses the names of OpenAI clients, without the prefix.
 
-Settings are read at the edge (terminal, Dagster) and passed on as values.
+Settings are read at the edge (terminal, Dagster) and passed on as values. Parts of them are in
+``data`` and ``judging``, ``exclusions`` has the rules of users.
 """
 
 import logging

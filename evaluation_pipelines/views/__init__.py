@@ -1,4 +1,5 @@
 """Lists, each made once: relations of stored and joined columns, and their renderings.
 
-Terminal, API, gateway, pages, reports and the analysts' database read the same relation.
+``sessions``, ``agents`` and ``tool_calls`` are relations, ``filters`` chooses rows, ``listing``
+renders. Terminal, API, gateway, pages, reports and the analysts' database read the same.
 """

@@ -1,0 +1,1 @@
+"""Roles, and what the caller of each may see and do."""

@@ -1,0 +1,1 @@
+"""Commands about the judge: runs, lists of scores, validation."""

@@ -1,0 +1,1 @@
+"""Commands about scorecards, profiles, overrides and audits."""

@@ -1,0 +1,1 @@
+"""Statistics over a frame of runs: differences, verdicts, gates, experiments, predictions."""

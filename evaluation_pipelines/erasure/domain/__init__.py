@@ -1,0 +1,1 @@
+"""The subject of an erasure, and telemetry without its records."""

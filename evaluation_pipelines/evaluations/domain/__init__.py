@@ -1,0 +1,1 @@
+"""Evaluations of sessions as rows, and their attributes in OpenTelemetry."""

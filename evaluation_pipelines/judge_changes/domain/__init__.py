@@ -1,0 +1,1 @@
+"""Judges and their changes: anchors drawn, shifts split into judge and agents."""

@@ -1,0 +1,1 @@
+"""Judging at half the price: batches of requests, submitted and collected."""

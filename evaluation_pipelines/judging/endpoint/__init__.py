@@ -1,0 +1,1 @@
+"""Any OpenAI-compatible endpoint: client, transport, limits, replies, files of batches."""

@@ -1,0 +1,1 @@
+"""Judge scores, their replies and costs, and batches in the ledger."""

@@ -1,0 +1,1 @@
+"""People, their ids and teams, and the parser of the identities file."""

@@ -1,0 +1,1 @@
+"""Judge profiles, their registry, and computed criteria."""

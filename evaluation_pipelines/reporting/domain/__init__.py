@@ -1,0 +1,1 @@
+"""Books, the comparison report, charts, and facts of a session as data."""

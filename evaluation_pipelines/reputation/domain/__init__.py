@@ -1,0 +1,1 @@
+"""Signals about identities, and the rating of an agent."""

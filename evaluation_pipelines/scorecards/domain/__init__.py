@@ -1,0 +1,1 @@
+"""Criteria, scorecards, overrides, audits, calibration, and which score is hidden."""

@@ -1,0 +1,1 @@
+"""Web pages: a module with its ``ROUTER`` for each, which ``rendering`` renders."""

@@ -1,0 +1,1 @@
+"""Receiver of OTLP over HTTP and gRPC: requests become lines of landing files."""

@@ -1,0 +1,1 @@
+"""Routes of the API: a module for each subject, ``common`` is shared."""

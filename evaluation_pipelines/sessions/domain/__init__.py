@@ -1,0 +1,1 @@
+"""Formulas of sessions: performance, masques, when one has ended, filters, summaries."""

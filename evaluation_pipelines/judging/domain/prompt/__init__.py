@@ -1,0 +1,1 @@
+"""Prompts: rubric, transcript and steps of a session, redacted and fenced."""

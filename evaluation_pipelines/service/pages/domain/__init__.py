@@ -1,0 +1,1 @@
+"""Numbers of pages: days, sessions over time, trends."""

@@ -1,0 +1,1 @@
+"""Lost tool calls of a session: failed, repeated, corrected, wasted, looping."""

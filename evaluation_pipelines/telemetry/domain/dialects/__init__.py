@@ -1,0 +1,1 @@
+"""Dialects: a folder for each agent program, ``registry`` lists them, ``program`` is their form."""

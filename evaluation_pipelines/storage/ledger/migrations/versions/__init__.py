@@ -1,0 +1,1 @@
+"""Revisions of the ledger, each up and down."""
