@@ -24,7 +24,7 @@ _HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
 def number(value: float | None, decimals: int = 1) -> str:
-    """Format a number with a fixed number of decimals; from 10^15 on, only its magnitude."""
+    """Format a number with fixed decimals, from 10^15 only its magnitude."""
     if value is None:
         return DASH
     if not abs(value) < _LARGE:
@@ -122,8 +122,8 @@ def tokens(value: float | None) -> str:
 
 
 def pluralize(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun, such as ``1 line`` or ``2 lines``."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+    """Return a number with its noun, such as ``1 line`` or ``2,000 lines``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def size(size_bytes: int) -> str:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.formatting import age, usd
+from evaluation_pipelines.formatting import age, pluralize, usd
 from evaluation_pipelines_tests.workplace import NOW
 
 
@@ -21,6 +21,11 @@ from evaluation_pipelines_tests.workplace import NOW
 )
 def test_dollars_have_the_decimals_that_they_need(value: float | None, shown: str) -> None:
     assert usd(value) == shown
+
+
+def test_counts_have_separators() -> None:
+    shown = [pluralize(number, "line") for number in (0, 1, 2_000)]
+    assert shown == ["0 lines", "1 line", "2,000 lines"]
 
 
 def test_an_age_is_in_the_largest_unit_of_which_there_are_two() -> None:

@@ -187,7 +187,7 @@ def test_rules_that_leave_sessions_out_are_json_and_checked(
     monkeypatch.setenv("EVAL_EXCLUDE_SESSIONS", '{"robots": {"user_id": "ci"}}')
     assert load_settings().exclude_sessions == {"robots": {"user_id": "ci"}}
     monkeypatch.setenv("EVAL_EXCLUDE_SESSIONS", '{"robots": {"usr": "ci"}}')
-    with pytest.raises(SettingsError, match="rule 'robots' names usr, which is none of: org"):
+    with pytest.raises(SettingsError, match="rule 'robots' names usr, which is not one of: org"):
         load_settings()
 
 

@@ -44,7 +44,7 @@ _STATES = {
     "failed": "whose judgment failed",
     "deferred": "left for later by the judge",
     "excluded": "excluded by a rule",
-    "too_thin": "without texts to judge",
+    "too_thin": "without text to judge",
     "sampled_out": "not in the sample of the judge",
 }
 

@@ -72,6 +72,7 @@ from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptRea
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
     newest_entries,
+    plain_reason,
 )
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
@@ -437,7 +438,7 @@ def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[
     none = list[QuarantineEntry](), 0
     entries, lines = readable.of(lambda: newest_entries(stores, 1, since), none)
     newest = [
-        f"{stores.landing.shown(entry.path)}, byte {entry.offset}: {entry.reason}"
+        f"{stores.landing.shown(entry.path)}, byte {entry.offset:,}: {plain_reason(entry.reason)}"
         for entry in entries
     ]
     signals = readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0)

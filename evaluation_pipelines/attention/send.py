@@ -59,7 +59,7 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     for position, alert in enumerate(unsent):
         if not _post(stores.settings, alert.alert, log):
             left = len(unsent) - position
-            log.error("%d alerts wait to be delivered. They are tried again", left)
+            log.error("%d alerts are not delivered yet. They are retried", left)
             return left
         AlertStore(stores.ledger).mark_sent(alert.alert_id, now)
     return 0
@@ -76,7 +76,7 @@ def send_digest(stores: Stores, digest: Digest, now: datetime, log: Logger) -> i
         LedgerError: The ledger cannot be used.
     """
     if stores.settings.alert_webhook_url is None:
-        raise NoWebhookError("no webhook is set: EVAL_ALERT_WEBHOOK_URL names one")
+        raise NoWebhookError("no webhook is set: set EVAL_ALERT_WEBHOOK_URL")
     store, message = AlertStore(stores.ledger), digest_message(digest)
     known = [
         row for row in store.all() if (row.alert.kind, row.alert.cause) == (DIGEST, message.cause)

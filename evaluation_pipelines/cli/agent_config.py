@@ -37,17 +37,17 @@ def agent_config(  # noqa: PLR0913, PLR0917 - one parameter per option
         str | None,
         typer.Option(
             metavar="URL",
-            help=f"Address of the receiver, without /v1/logs. Default: {_RECEIVER}.",
+            help=f"Receiver address, without /v1/logs. Default: {_RECEIVER}.",
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Key of the role ingest: keys create NAME --role ingest.")
+        str | None, typer.Option(help="A key with the role ingest: keys create NAME --role ingest.")
     ] = None,
     texts: Annotated[
         bool,
         typer.Option(
             "--texts",
-            help=f"Also send prompts and, of {_titles('parameters_switch')}, tool parameters.",
+            help=f"Also send prompts and, from {_titles('parameters_switch')}, tool parameters.",
         ),
     ] = False,
     attribute: Annotated[

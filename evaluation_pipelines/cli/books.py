@@ -50,9 +50,9 @@ def books(
 ) -> None:
     """Check that a day's sessions and events add up.
 
-    Each session has one state, and each event is counted once. Conditions on sessions choose
-    those that --sessions, json and csv list. The books are always of the whole day. Exits with 1 if
-    something does not add up.
+    Each session has one state, and each event is counted once. Session filters apply to
+    --sessions, json and csv. The books always cover the whole day. Exits with 1 if they do not
+    balance.
     """
     if sessions is None and form is OutputFormat.TABLE:  # which shows the whole day
         refuse_unused("books without --sessions", dict.fromkeys(option_names(which), True))
@@ -113,7 +113,9 @@ def _print_summary(found: DayBooks, scored: int) -> None:
     elif not broken and found.sessions.is_empty():
         print_line(f"{day}: no session started on this day, and the books balance.")
     elif not broken:
-        counts = f"{sessions}, {scored} scored, {found.states[BY_PROFILE]} scored by their profile"
+        counts = (
+            f"{sessions}, {scored:,} scored, {found.states[BY_PROFILE]:,} scored by their profile"
+        )
         print_line(f"{day}: the books balance: {counts}.")
     else:
         problem = f"{len(broken)} of {len(found.equations)} equations do not add up"

@@ -228,10 +228,12 @@ def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) ->
     """
     refreshed = refresh_published(stores, datetime.now(UTC))
     for name, reason in refreshed.failed.items():
-        print_error(f"error: {name} could not be made, and is published as before: {reason}")
+        print_error(
+            f"error: {name} could not be updated. The previous version is published: {reason}"
+        )
     published = refreshed.published
     if form is OutputFormat.TABLE:
-        rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
+        rows = ", ".join(f"{number:,} {table}" for table, number in published.rows.items())
         print_line(f"published {published.link}: {rows}")
         for report in refreshed.reports:
             print_line(f"report {report.html}")

@@ -146,7 +146,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Compare by what happened after all their sessions: {', '.join(RULES)} or x_...",
+            help=f"Compare by an outcome of all their sessions: {', '.join(RULES)} or x_...",
         ),
     ] = None,
     which: SessionFilter = ALL_SESSIONS,
@@ -169,7 +169,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         found = compare_file(runs, now, fewest, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
             print_error(
-                f"{runs}: not used: {', '.join(ignored)}, what is: {', '.join(REQUIRED + OPTIONAL)}"
+                f"{runs}: not used: {', '.join(ignored)}. Used: {', '.join(REQUIRED + OPTIONAL)}"
             )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, f"{found.runs.height} runs of {runs}", as_list)
@@ -279,7 +279,7 @@ def time_range(dates: str | None, which: SessionFilter, now: datetime) -> tuple[
     last = last_days(now)[1] if end is None else end
     first = last_days(last)[0] if begin is None else begin
     if first >= last:
-        raise typer.BadParameter(f"the range ends ({last:%Y-%m-%d %H:%M}) before it begins")
+        raise typer.BadParameter(f"the range ends ({last:%Y-%m-%d %H:%M}) before it starts")
     return first, last
 
 

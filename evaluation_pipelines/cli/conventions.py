@@ -17,7 +17,7 @@ PARTLY = 4
 
 MEANINGS = {
     0: "done",
-    FAILED: "failed: the error says what to do (`gate`: worse)",
+    FAILED: "failed: the error suggests a fix (`gate`: worse)",
     USAGE: "a wrong option or argument",
     NOTHING: "nothing left to do (`gate`: not decided)",
     PARTLY: "partly done, the rest is listed on standard error",
@@ -53,13 +53,13 @@ def known_number(value: float | None) -> float | None:
 
 
 SESSION = typer.Argument(
-    metavar="SESSION", help="A session key or session id, or the beginning of one."
+    metavar="SESSION", help="A session key or session id, or the start of one."
 )
 OPTIONAL_SESSION = typer.Argument(
-    metavar="[SESSION]", help="A session key or session id, or the beginning of one."
+    metavar="[SESSION]", help="A session key or session id, or the start of one."
 )
 ORGANIZATION = typer.Option(
-    "--organization", metavar="NAME", help="Organization, if several have such a session."
+    "--organization", metavar="NAME", help="Organization, if several have this session."
 )
 
 OTLP_PORT, GRPC_PORT = 4318, 4317

@@ -126,7 +126,7 @@ def _judge(stores: Stores) -> None:
     with progress_bar() as progress:
         report = judge_demo(stores, progress)
     print_line(f"judge: {report.summary()}")
-    print_line(f"  {DEMO_JUDGE} counts tool calls in place of a model. Nothing was sent.")
+    print_line(f"  {DEMO_JUDGE} is a script that counts tool calls, not a model. Nothing was sent.")
     publish_scores(stores, unpublished_dates(stores))
     build = Build(stores)
     with progress_bar() as progress:
@@ -135,7 +135,7 @@ def _judge(stores: Stores) -> None:
         changes = measure_demo_change(stores, progress)
     for change in changes:
         print_line(f"judge change: {title(change.change)}. {headline(change.row)}")
-        print_line("  By design, the script gives a tenth less by the previous rubric.")
+        print_line("  By design, the script scores a tenth lower with the previous rubric.")
 
 
 def _review(stores: Stores) -> None:
@@ -146,7 +146,7 @@ def _review(stores: Stores) -> None:
         f"reviews: {found.answered} blind reviews, {found.corrected} overrides (one now outdated), "
         f"{pluralize(found.waiting, 'session awaits', 'sessions await')} your review"
     )
-    print_line(f"  {DEMO_REVIEWER} and {DEMO_LEAD} are a script in place of people.")
+    print_line(f"  {DEMO_REVIEWER} and {DEMO_LEAD} are scripts, not people.")
     build = Build(stores)
     with progress_bar() as progress:
         build.run(build.pending_dates(), progress)
@@ -192,14 +192,14 @@ def _print_newest(stores: Stores, rows: pl.DataFrame) -> None:
     group = ["source_cli", "organization_id"]
     newest = rows.group_by(group, maintain_order=True).head(_SESSIONS_PER_GROUP)
     shown = newest.sort(*group, "started_at", maintain_order=True)
-    title = "\nThe newest sessions of each agent program, recorded or generated"
+    title = "\nLatest sessions of each agent program, recorded or generated"
     print_stored(with_details(stores, shown, TABLE_COLUMNS), title)
     others = pluralize(rows.height - shown.height, "other")
     print_line(f"{others}: {_program()} sessions --limit {rows.height}, or --date A..B")
 
 
 def _print_judged(stores: Stores) -> None:
-    """Print what the judge said of the sessions: bands, failures, tools that were missing."""
+    """Print the judge's results: bands, failures, missing tools."""
     scorings = ScoreStore(stores.ledger).listed()
     states = Counter(badge(scoring).text.rpartition(" ")[2] for scoring in scorings)
     bands = ", ".join(f"{states[name]} {name}" for name in ("green", "yellow", "red"))
@@ -218,18 +218,21 @@ def _print_judged(stores: Stores) -> None:
 
 
 def _print_teams(stores: Stores) -> None:
-    """Print the teams: people, the ids by which telemetry knows them, and what they work on."""
+    """Print the teams, with a dash for those without registered people."""
     if stores.settings.people_view == "off":
         return
     lake = stores.lake
     sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS))
     teams = sessions_by_team(sessions.filter(is_counted()))
     rows = [
-        (row["team"], row["people"], row["ids"], row["sessions"], ", ".join(row["repositories"]))
+        (
+            *(row["team"] or "no team", row["people"] or None, row["ids"], row["sessions"]),
+            ", ".join(row["repositories"]),
+        )
         for row in teams.iter_rows(named=True)
     ]
-    columns = ("team", "people #", "known by ids #", "sessions #", "repositories")
-    print_table("\nTeams: one person may have several ids", columns, rows, essential=4)
+    columns = ("team", "people #", "ids #", "sessions #", "repositories")
+    print_table("\nTeams: a person may have several ids", columns, rows, essential=4)
     program = _program()
     print_line(
         f"who is who: {program} people list, {program} people list unknown  (docs/people.md)"
@@ -257,15 +260,15 @@ def _print_masques(lake: Lake, sessions: pl.DataFrame) -> None:
         rows,
         essential=5,
     )
-    print_line("(without remainders: the parts of a session between two masques)")
+    print_line("(excludes the parts of a session between two masques)")
 
 
 def _print_best(rows: pl.DataFrame) -> None:
-    """Print the summary of the best session with all dimensions known."""
+    """Print the summary of the best session with a full score."""
     scored = rows.filter("scorable", ~pl.col("partial"), pl.col("composite").is_not_null())
     for best in scored.sort("composite", "total_tools").tail(1).iter_rows(named=True):
         key = one_line(best["session_key"])
-        print_line(f"\nThe best session with all dimensions known, {key}:\n")
+        print_line(f"\nBest session with a full score, {key}:\n")
         print_line(to_yaml(session_summary(best)))
 
 
@@ -275,6 +278,7 @@ def _print_comparison(stores: Stores) -> None:
     print_line(
         "\nModel comparison (by design: aspen-4 = cedar-5 > birch-4-mini, and dogwood-3 got worse)"
     )
+    print_line("effort: the reasoning effort that the agent program requested")
     found = compare_models(stores, usual_question(stores.settings, now), now)
     print_answers(report(for_reviewer(found, waiting_of(stores))))
 

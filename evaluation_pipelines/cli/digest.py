@@ -53,7 +53,7 @@ def digest(
 ) -> None:
     """Summarize a week: changes, verdicts, cost, losses.
 
-    It is compared with as many days before. Exclusions are listed.
+    Compared with the same number of days before. Exclusions are listed.
     """
     settings, now = load_settings(), datetime.now(UTC)
     first, last = parse_dates(dates) or _last_week(now.date())
@@ -68,7 +68,7 @@ def digest(
             print_error(f"error: {error}")
             raise typer.Exit(FAILED) from None
     if unsent:
-        print_error("error: the webhook did not accept it. It is tried again with the next alert")
+        print_error("error: the webhook rejected it. It is retried with the next alert")
         raise typer.Exit(FAILED)
 
 

@@ -25,6 +25,7 @@ from evaluation_pipelines.erasure.selection import (
     exempt_stores,
     select,
 )
+from evaluation_pipelines.formatting import size
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -58,7 +59,7 @@ def forget(
 ) -> None:
     """Erase a person, session or organization.
 
-    Every trace, also of a user id, goes out of every store permanently.
+    Permanently remove every trace, including user ids, from every store.
     Exits with 4 if a landing file or the identities file still has traces.
     """
     subject = _subject(
@@ -100,7 +101,7 @@ def _print_selection(selection: Selection, form: OutputFormat) -> None:
     if form is not OutputFormat.TABLE:
         write_rows(sessions, form)
         return
-    print_line(f"would forget {pluralize(selection.named_sessions.height, 'session')}:")
+    print_line(f"would erase {pluralize(selection.named_sessions.height, 'session')}:")
     for organization, session in sessions.iter_rows():
         print_line(f"  {one_line(session)} of {one_line(organization)}")
 
@@ -131,15 +132,15 @@ def _remaining_traces(stores: Stores, forgot: Forgot) -> Iterator[str]:
     """Yield what still has something of it, and what to do."""
     kept = [trace for trace in forgot.landing if trace.kept_because is not None]
     if kept:
-        yield f"{pluralize(len(kept), 'landing file')} still with it: {kept[0].kept_because}"
+        yield f"{pluralize(len(kept), 'landing file')} still with traces: {kept[0].kept_because}"
     if not forgot.identities_are_clean:
-        yield f"{stores.settings.identities_path} still has an entry: take it out by hand"
+        yield f"{stores.settings.identities_path} still has an entry: remove it by hand"
 
 
 def _print_result(stores: Stores, forgot: Forgot) -> None:
     erasure = forgot.erasure
     print_line(
-        f"forgot {pluralize(forgot.selection.named_sessions.height, 'session')}: erasure "
+        f"erased {pluralize(forgot.selection.named_sessions.height, 'session')}: erasure "
         f"{erasure.erasure_id} by {erasure.requested_by}, {erasure.requested_at:%Y-%m-%d %H:%M} UTC"
     )
     for store, rows in erasure.rows.items():
@@ -157,7 +158,7 @@ def _state(trace: LandingTrace) -> str:
     shown = ", ".join(map(str, trace.offsets[:_OFFSETS_SHOWN]))
     more = len(trace.offsets) - _OFFSETS_SHOWN
     rest = f" and {more} more" if more > 0 else ""
-    return f"still has it at {shown}{rest}: {trace.kept_because}"
+    return f"still has traces at {shown}{rest}: {trace.kept_because}"
 
 
 _EXPIRED = ("what", "name", "number", "first_date", "last_date")
@@ -176,7 +177,7 @@ def expire(
     settings = load_settings()
     if not is_set(settings):
         print_remark = print_line if form is OutputFormat.TABLE else print_error
-        print_remark("Nothing expires: none of the settings EVAL_KEEP_..._DAYS is set.")
+        print_remark("Nothing expires: no setting EVAL_KEEP_..._DAYS is set.")
         result = Expiry()
     else:
         with open_stores(settings) as stores:
@@ -210,6 +211,6 @@ def _print_expired(result: Expiry, verb: str) -> None:
         print_line(f"  {table}: {pluralize(rows, 'row')}")
     for path in result.files:
         print_line(f"{verb} landing file {one_line(path)}")
-    print_line(f"{result.freed_bytes} bytes")
+    print_line(size(result.freed_bytes))
     for kind, day in result.oldest.items():
         print_line(f"oldest {kind}: {day}")

@@ -86,6 +86,8 @@ def _now() -> datetime:
 def _send_refused(stores: Stores) -> None:
     try:
         accepted, refused = retry_refused(stores, _now)
-        print_error(f"refused before: {pluralize(accepted, 'session')} accepted, {refused} refused")
+        print_error(
+            f"refused before: {pluralize(accepted, 'session')} accepted, {refused:,} refused"
+        )
     except NotDeliveredError as error:
         print_error(f"error: {error}. The refusals stay")

@@ -183,7 +183,7 @@ def show_experiment(
 ) -> None:
     """Show counts per arm, and the due looks.
 
-    Before the first look also how many people it takes, which the options are about.
+    Before the first look, also the number of people needed. The options set its assumptions.
     """
     from evaluation_pipelines.cli.rows import write_rows
     from evaluation_pipelines.comparison.domain.experiment import people_needed
@@ -218,8 +218,8 @@ def show_experiment(
         tau = TAU if tau is None else tau
         people = people_needed(difference, sessions, run_sd or RUN_SD, tau)
         print_line(
-            f"{people} people with {sessions} sessions each show a difference of {difference:g} "
-            "in 4 of 5 such experiments."
+            f"{people:,} people with {sessions:,} sessions each show a difference of "
+            f"{difference:g} in 4 of 5 such experiments."
         )
 
 
@@ -228,7 +228,7 @@ def _print(found: "Shown") -> None:
     a, b = plan.arms
     print_line(one_line(f"{plan.name}: {a} {first}, {b} {second} ({plan.unit}s), {plan.metric}"))
     for arm, sessions in found.others.items():
-        print_line(one_line(f"not counted: {sessions} sessions have the arm {arm}"))
+        print_line(one_line(f"not counted: {sessions:,} sessions have the arm {arm}"))
     for at, (day, look) in enumerate(found.looks, 1):
         verdict = look.reason or f"{_better(plan, look) or 'not decided'}"
         if look.value is not None and look.low is not None and look.high is not None:

@@ -47,15 +47,12 @@ DATES_TO_BUILD = _dates(
 )
 DATES_TO_REREAD = _dates("With --again: the session dates to look at, one or A..B.")
 DATES_OF_FILES = _dates("With --files: only files of these session dates.")
-DATES_TO_LIST = _dates(
-    "Only sessions of this session date, or of the dates from A to B: the UTC date of the "
-    "session's first ingested event."
-)
+DATES_TO_LIST = _dates("Only this day (UTC), or days A..B, by the session's first ingested event.")
 DATES_STARTED = _dates(
     "Only sessions that started on this UTC date, or from A to B: short for --from and --to."
 )
 FROM_TIME = _time("from", "Only sessions that started at this time or later, UTC.")
-TO_TIME = _time("to", "Only sessions that started before, UTC.")
+TO_TIME = _time("to", "Only sessions that started before this time, UTC.")
 AS_OF = _time("as-of", "Report the state at this past time, UTC (see docs/analysts.md).")
 
 
@@ -70,7 +67,7 @@ def parse_dates(text: str | None) -> DateRange | None:
         advice = "Use 2026-11-21 or 2026-11-01..2026-11-21"
         raise typer.BadParameter(f"--date {one_line(text)} is not a date. {advice}") from error
     if dates[1] < dates[0]:
-        raise typer.BadParameter(f"--date {text}: the range ends before it begins")
+        raise typer.BadParameter(f"--date {text}: the range ends before it starts")
     return dates
 
 
@@ -150,7 +147,7 @@ _OPTIONS: dict[str, Any] = {
     "program": _named("program", "of this agent program, such as claude_code"),
     "masque": _named("masque", "with this masque"),
     "model": _named("model", "of this model"),
-    "variant": _named("variant", "whose model ran this way, such as 'effort high'"),
+    "variant": _named("variant", "with this model variant, such as 'effort high'"),
     "label": _named("label", "with this classification label"),
     "status": _named("status", "with this status: completed, failed or cancelled"),
     "attribute": Annotated[
@@ -353,7 +350,7 @@ def _one(stores: Stores, name: str, value: str, known: set[str]) -> str:
 
 
 def named_session(lake: Lake, name: str, organization: str | None = None) -> SessionName:
-    """Return the session of the lake that ``name`` is the key or id of, or the beginning of one.
+    """Return the session of the lake that ``name`` is the key or id of, or the start of one.
 
     Raises:
         AmbiguousSessionError: Several sessions begin so.

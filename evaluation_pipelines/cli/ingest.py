@@ -21,6 +21,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write_rows
+from evaluation_pipelines.formatting import size
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
@@ -114,9 +115,8 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
 
     spans = Retry(stores).read_spans()
     if spans.events and form is OutputFormat.TABLE:
-        of_dates = pluralize(len(spans.dates), "date")
-        read = pluralize(spans.events, "event")
-        print_line(f"read again: {read} of spans that landed before spans were read, on {of_dates}")
+        dates, events = pluralize(len(spans.dates), "date"), pluralize(spans.events, "event")
+        print_line(f"read again: {events} from spans that an earlier version left out, on {dates}")
     for path, why_not in spans.unread.items():
         print_error(f"error: spans not read: {one_line(path)}: {why_not}")
     results = Reread(stores).run(wanted)
@@ -160,7 +160,7 @@ def _print_rows(rows: OtelLogReport | None) -> None:
     """Print what was read from ClickHouse."""
     if rows is not None:
         new = pluralize(rows.rows, "new row")
-        print_line(f"otel_logs: {new}, {rows.known_rows} of the overlap read before")
+        print_line(f"otel_logs: {new}, {rows.known_rows:,} of the overlap read before")
 
 
 def _print_transcripts(transcripts: TranscriptReport | None) -> None:
@@ -180,7 +180,7 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
     """Print what an ingest read."""
     counts = report.counts
     print_line(
-        f"ingest: {pluralize(counts.lines, 'line')} ({pluralize(counts.bytes, 'byte')}) of "
+        f"ingest: {pluralize(counts.lines, 'line')} ({size(counts.bytes)}) of "
         f"{pluralize(report.files, 'file')}, {pluralize(counts.events, 'event')} on "
         f"{pluralize(len(report.dates), 'date')}"
     )

@@ -15,7 +15,7 @@ from evaluation_pipelines.storage.stores import open_stores, read_stores
 
 app = typer.Typer(cls=ListGroup, help="Create, list and revoke keys of the service.")
 
-_ROLES = "; ".join(f"{role}: {meaning}" for role, meaning in ROLE_MEANINGS.items())
+_ROLES = ". ".join(f"{role}: {meaning}" for role, meaning in ROLE_MEANINGS.items())
 _NAMES = (
     *("name", "role", "organization", "state", "created_at", "expires_at", "revoked_at"),
     "key_id",
@@ -26,16 +26,16 @@ _NAME = typer.Argument(metavar="NAME", help="Who holds the key.")
 @app.command("create")
 def create(
     name: Annotated[str, _NAME],
-    role: Annotated[Role, typer.Option(help=f"What it is for. {_ROLES}.")],
+    role: Annotated[Role, typer.Option(help=f"{_ROLES}.")],
     organization: Annotated[
-        str | None, typer.Option(help="The only organization that it writes to and sees.")
+        str | None, typer.Option(help="The only organization it can write to and see.")
     ] = None,
     all_organizations: Annotated[
-        bool, typer.Option("--all-organizations", help="It sees every organization.")
+        bool, typer.Option("--all-organizations", help="Give access to every organization.")
     ] = False,
     expires: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="Day (UTC) from which it is refused."),
+        typer.Option(formats=["%Y-%m-%d"], help="First UTC day on which it is refused."),
     ] = None,
 ) -> None:
     """Create a key and print it once: only its hash is stored."""

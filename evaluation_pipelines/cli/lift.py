@@ -48,7 +48,7 @@ def lift(
     if form is not OutputFormat.TABLE:
         write_rows(rows, form, first_date=first, last_date=last)
     elif rows.is_empty():
-        said = "No ended session had one masque from beginning to end"
+        said = "No ended session had one masque from start to end"
         print_line(f"{said} from {first} to {last}. For other dates: --date.")
     else:
         _print(rows, f"Masque minus baseline from {first} to {last}, with 95% intervals")

@@ -141,7 +141,8 @@ def print_table(
         rows: Rows; ``None`` is printed as a dash.
         essential: Number of leading columns that are left out last.
     """
-    cells = [[_cell(value) for value in row] for row in rows]
+    are_counts = [_is_count(column) for column in columns]
+    cells = [list(map(_cell, row, are_counts)) for row in rows]
     room = Console().width if Console().is_terminal else sys.maxsize
     layout = fitted(columns, cells, essential, room)
     names = [column.removesuffix(NUMBER) for column in columns]
@@ -198,6 +199,10 @@ def _is_whole(column: str) -> bool:
     return column.endswith(NUMBER) or column == KEY or column in _WHOLE
 
 
+def _is_count(column: str) -> bool:
+    return column.endswith(NUMBER) and column.removesuffix(NUMBER) not in _WHOLE
+
+
 def _grown(at: int, narrow: Sequence[int], whole: Sequence[int], cap: int) -> int:
     return min(whole[at], max(narrow[at], cap))
 
@@ -241,10 +246,12 @@ def _width(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object, is_count: bool) -> Text:
     """Return a value as one line without markup, shortened if it is very long."""
     if value is None:
         return Text("-", style="dim")
+    if is_count and isinstance(value, int):
+        return Text(f"{value:,}")
     cell = shortened_to(_MAX_CELL_CHARACTERS)(one_line(str(value)))
     return Text(cell, style=_COLORS.get(cell.rpartition(" ")[2], ""))
 

@@ -183,7 +183,7 @@ def _list_unknown(which: SessionFilter, limit: int | None, form: OutputFormat) -
         title = "Ids without a person"
         print_table(title, columns, unknown_cells(shown), essential=6)
         if shown.height < found.height:
-            print_line(f"{found.height - shown.height} more: use --limit")
+            print_line(f"{found.height - shown.height:,} more: use --limit")
     if due:
         print_error("This is the state of the last build: dates are due. Run build.")
 
@@ -208,7 +208,7 @@ def _seen_in(row: Mapping[str, Any], values: str, numbers: str) -> str | None:
     """Return what was seen; of what not all sessions have, in how many: ``shop (1 of 10)``."""
     every = row["sessions"]
     said = [
-        value if number == every else f"{value} ({number} of {every})"
+        value if number == every else f"{value} ({number:,} of {every:,})"
         for value, number in zip(row[values], row[numbers], strict=True)
     ]
     return one_line(", ".join(said)) or None

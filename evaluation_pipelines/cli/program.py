@@ -49,7 +49,9 @@ COMMANDS = {
     ),
     "score": Entry("score:score", _FIRST, "Score telemetry files without storing anything."),
     "doctor": Entry("status:doctor", _FIRST, "Check the installation and suggest fixes."),
-    "status": Entry("status:status", _DAILY, "Show needs, progress, built dates and judge cost."),
+    "status": Entry(
+        "status:status", _DAILY, "Show open items, progress, built dates and judge cost."
+    ),
     "sessions": Entry("sessions:sessions", _DAILY, "List sessions with scores, or compare groups."),
     "show": Entry("show:show", _DAILY, "Show one session: facts, scores, reasons, lost calls."),
     "tools": Entry("tools:tools", _DAILY, "Show lost tool calls: failed, repeated, wasted."),

@@ -33,6 +33,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     find_entry,
     find_file,
     group_entries,
+    plain_reason,
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
@@ -57,7 +58,7 @@ def list_entries(
     ] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List entries by file and reason, newest first, or show one."""
+    """List entries by file and reason, latest first, or show one."""
     if name is not None:
         given = {"--entries": by_entry, "--limit": limit is not None}
         refuse_unused("quarantine list ENTRY", given)
@@ -75,7 +76,7 @@ def list_entries(
         write_rows(records, form, columns, signals_and_evaluations=lines)
         return
     titles = _ENTRY_TITLES if by_entry else _GROUP_TITLES
-    rows = [[_cell(record[name]) for name in titles] for record in records]
+    rows = [[_cell(name, record[name]) for name in titles] for record in records]
     print_table("Quarantine", tuple(titles.values()), rows, essential=len(titles))
     found = pluralize(int(frame["lines"].sum()), "entry", "entries")
     not_shown = (frame.height if by_entry else len(groups)) - len(rows)
@@ -102,8 +103,8 @@ _GROUP_TITLES = {
     "path": "file",
     "entries": "entries #",
     "reason": "reason",
-    "newest_at": "newest (UTC)",
-    "newest_entry": "newest entry",
+    "newest_at": "latest (UTC)",
+    "newest_entry": "latest entry",
 }
 
 
@@ -126,7 +127,9 @@ def _group_record(group: QuarantineGroup) -> dict[str, object]:
     }
 
 
-def _cell(value: object) -> object:
+def _cell(name: str, value: object) -> object:
+    if name == "reason":
+        return plain_reason(f"{value}")
     return _time(value) if isinstance(value, datetime) else value
 
 
@@ -186,7 +189,7 @@ def retry(
         wanted = None if path is None else stores.landing.relative(path)
         if wanted is not None and wanted not in all_entries(stores)["path"]:
             raise NoSuchEntryError(
-                f"There are no entries of a file {wanted}: quarantine list has the files."
+                f"No entries of the file {wanted}: quarantine list has the files."
             )
         report = Retry(stores).run(wanted)
     _print_report(report)
@@ -197,9 +200,9 @@ def retry(
 def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, str]]:
     yield "entry", entry.name
     yield "file", stores.landing.shown(entry.path)
-    yield "line", f"from byte {entry.offset}, {pluralize(entry.length_bytes, 'byte')} long"
+    yield "line", f"from byte {entry.offset:,}, {pluralize(entry.length_bytes, 'byte')} long"
     if entry.lines > 1:
-        yield "equal lines", f"{entry.lines}, of which this is the first"
+        yield "equal lines", f"{entry.lines:,}, of which this is the first"
     if entry.record_index != WHOLE_LINE:
         yield (
             "record",
@@ -207,7 +210,7 @@ def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, 
         )
     yield "read", f"{_time(entry.quarantined_at)} UTC"
     yield "reason", entry.reason
-    yield "begins with", entry.first_bytes
+    yield "starts with", entry.first_bytes
     yield "print it", _print_command(stores, entry)
     path = shlex.quote(entry.path)
     yield "retry it", f"evaluation-pipelines quarantine retry --file {path}"
@@ -235,7 +238,7 @@ def _print_command(stores: Stores, entry: QuarantineEntry) -> str:
 def _print_report(report: RetryReport) -> None:
     tried = report.resolved + len(report.unresolved)
     print_line(
-        f"retry: {report.resolved} of {pluralize(tried, 'entry', 'entries')} could be read, "
+        f"retry: {report.resolved:,} of {pluralize(tried, 'entry', 'entries')} could be read, "
         f"{pluralize(report.events, 'event')} on {pluralize(len(report.dates), 'date')}"
     )
     if report.dates:

@@ -103,10 +103,10 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
         UUID | None, typer.Option(metavar="UUID", help="Only the reputation of this identity.")
     ] = None,
     identities: Annotated[
-        bool, typer.Option("--identities", help="Identities by reputation, -1 to 1, instead.")
+        bool, typer.Option("--identities", help="List identities by reputation, -1 to 1, instead.")
     ] = False,
     tables: Annotated[
-        bool, typer.Option("--tables", help="The tables in ClickHouse and migrations instead.")
+        bool, typer.Option("--tables", help="List the ClickHouse tables and migrations instead.")
     ] = False,
     limit: Annotated[
         int | None,
@@ -148,7 +148,7 @@ def _list_tables(settings: Settings, form: OutputFormat) -> None:
     if form is OutputFormat.TABLE:
         rows = [(row["name"], row["row_count"], row["newest"]) for row in tables.to_dicts()]
         cells = [(*counts, newest and minute(newest)) for *counts, newest in rows]
-        print_table("Reputation", ("table", "rows #", "newest (UTC)"), cells, essential=3)
+        print_table("Reputation", ("table", "rows #", "latest (UTC)"), cells, essential=3)
         print_migrations(applied)
     else:
         write_rows(tables, form, migrations=applied.to_dicts())
@@ -447,8 +447,8 @@ def print_files(files: pl.DataFrame) -> None:
         path, lines = one_line(file["path"]), pluralize(file["lines"], "line")
         withheld = file["withheld"] or 0
         others = {"retractions": file["retracted"], "already retracted": withheld}
-        said = "".join(f", {number} {what}" for what, number in others.items() if number)
-        print_line(f"  {path}: {file['accepted'] - withheld} of {lines} loaded{said}")
+        said = "".join(f", {number:,} {what}" for what, number in others.items() if number)
+        print_line(f"  {path}: {file['accepted'] - withheld:,} of {lines} loaded{said}")
         for reject in file["rejects"][:_MAX_REJECTS]:
             print_error(f"warning: {path}, line {reject['line']}: {one_line(reject['reason'])}")
         if (more := file["rejected"] - _MAX_REJECTS) > 0:
@@ -460,7 +460,7 @@ def print_files(files: pl.DataFrame) -> None:
 def print_agents(rows: pl.DataFrame, limit: int) -> None:
     """Print AGENTS in their order."""
     if rows.is_empty():
-        print_line("No agent was evaluated yet: evaluation-pipelines reputation update does that.")
+        print_line("No agent was evaluated yet. Run: evaluation-pipelines reputation update")
         return
     columns = (
         *("agent", "organization", "rating #", "30-day change #", "passed #", "90% interval"),
@@ -501,7 +501,7 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
     passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
     print_line(f"  {'passed':16} {passed} (90% interval {passed_interval(row)})")
     streak = pluralize(row["streak"], "pass", "passes")
-    print_line(f"  {'streak':16} {streak} in a row, up to the last evaluation")
+    print_line(f"  {'streak':16} {streak} in a row, up to the latest evaluation")
     if row["avg_latency_ms"] is not None:
         print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
     for by_model in row["by_model"][:_MAX_MODELS]:

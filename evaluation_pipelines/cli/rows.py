@@ -64,7 +64,7 @@ def rows_as_csv(rows: pl.DataFrame | Iterable[Record], names: Sequence[str] | No
 
 
 def record_of(value: Any, *without: str) -> dict[str, Any]:
-    """Return the fields of a dataclass, without some of them."""
+    """Return a dataclass as a dict, except ``without``."""
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is no dataclass")
     return {

@@ -66,15 +66,15 @@ def score(
 ) -> None:
     """Score telemetry files without storing anything.
 
-    Default: the newest session with a masque.
+    Default: the latest session with a masque.
     FILE is OTLP JSONL, a folder of such files, or - for standard input.
     """
     if every and session is not None:
-        raise typer.BadParameter("--session selects one session, --all selects all: use only one")
+        raise typer.BadParameter("give either --session or --all")
     if local == bool(files):
-        raise typer.BadParameter("name telemetry files or use --local: one of both")
+        raise typer.BadParameter("give either telemetry files or --local")
     if local and every:
-        raise typer.BadParameter("--local selects one session: use no --all")
+        raise typer.BadParameter("--local selects one session: remove --all")
     settings = load_settings()
     files = files or []
     scored = _score_local(settings, session) if local else _score(files, settings, session)
@@ -93,8 +93,8 @@ def score(
     candidates = in_organization(scored.sessions, organization)
     rows = candidates if every else [found]
     if session is None and len(candidates) > len(rows):
-        newest = "newest" if found["masque"] is None else "newest with a masque"
-        which = f"{one_line(found['session_key'])} is the {newest} of {len(candidates)} sessions"
+        newest = "latest" if found["masque"] is None else "latest with a masque"
+        which = f"{one_line(found['session_key'])} is the {newest} of {len(candidates):,} sessions"
         print_error(f"{which}: use --all for all of them, --session for another one")
     _print_scores(rows, form)
     _print_open(rows, settings)
@@ -183,7 +183,7 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings, *, is_part: bool)
     shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
     for name, line in shown:
         where = f"{one_line(name)}, byte {line.offset}"
-        others_like_it = f" ({line.lines} equal lines)" if line.lines > 1 else ""
+        others_like_it = f" ({line.lines:,} equal lines)" if line.lines > 1 else ""
         print_error(f"warning: {where}{others_like_it}: not read: {line.reason}")
     if left := sum(line.lines for _, line in others):
         more = pluralize(left, "more line or record", "more lines or records")

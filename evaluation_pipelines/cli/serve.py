@@ -61,8 +61,8 @@ def _print_address(url: str) -> None:
 def mcp() -> None:
     """Answer an agent's questions about sessions over MCP.
 
-    Read only. Once there are keys, it has the rights of the key in EVAL_MCP_KEY: text needs the
-    role reviewer. An agent program starts it itself.
+    Read-only. If there are keys, it has the rights of the key in EVAL_MCP_KEY (text requires the
+    role reviewer). Agent programs start it.
     """
     if find_spec("mcp") is None or find_spec("fastapi") is None:
         raise NotInstalledError("MCP is an extra: pip install 'evaluation-pipelines[service,mcp]'.")

@@ -88,7 +88,7 @@ def print_groups(
     if form is not OutputFormat.TABLE:
         write_rows(shown, form, first_date=span[0], last_date=span[1])
     elif rows.is_empty():
-        print_line("There are no such sessions.")
+        print_line("No matching sessions.")
     elif by in USED_KINDS:
         _print_used(by, shown, span)
     else:
@@ -209,11 +209,11 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         for row in figures.iter_rows(named=True)
     ]
     print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=6)
-    print_line("score: mean, 0-100, in parentheses its sessions. before: as many days earlier.")
+    print_line("score: mean, 0-100 (number of sessions). before: the same number of days earlier.")
     if figures["name"].has_nulls():
         print_line(f"-: sessions without a {by}")
     if (figures["known_costs"] < figures["sessions"]).any():
-        print_line("cost: known cost, in parentheses its sessions.")
+        print_line("cost: known cost (number of sessions).")
 
 
 def _print_used(by: str, figures: pl.DataFrame, span: DateRange) -> None:

@@ -68,7 +68,7 @@ def sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help=f"Only the newest N. Default: {_LIMIT} in a table, else all."
+            min=1, metavar="N", help=f"Only the latest N. Default: {_LIMIT} in a table, else all."
         ),
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
@@ -85,10 +85,10 @@ def sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """List sessions with scores, or compare groups.
 
-    Sessions are listed oldest first, and the table has no scores of sessions awaiting review.
-    --by compares people, teams, repositories and others by score, cost, failures and last session.
-    Default: the last 28 complete dates, and the change since the 28 before. Its scores, 0-100, are
-    adjusted for changes of the judge. Its means exclude sessions awaiting review.
+    Oldest first. The table hides scores of sessions awaiting review.
+    --by compares groups, such as people or teams, by score, cost, failures and last session.
+    Default: the last 28 complete dates, and the change since the 28 before. Scores, 0-100, are
+    adjusted for judge changes. Means exclude sessions awaiting review.
     """
     if by is not None:
         if as_of is not None or outcome is not None:
@@ -155,7 +155,7 @@ def _rows(
 
 def _no_sessions(lake: Lake, chosen: str, *, has_dates: bool) -> str:
     """Return a message for an empty list: empty lake, dates, or filter."""
-    said = f"There are no sessions in {lake.store.address('')}"
+    said = f"No sessions in {lake.store.address('')}"
     if not lake.partitions(AGENT_SESSIONS):
         return f"{said} yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR."
     given = chosen and f" with {one_line(chosen)}"

@@ -17,7 +17,7 @@ _HIDDEN = "(hidden)"
 def settings(
     every: Annotated[
         bool,
-        typer.Option("--all", help="Also settings with their default (json and csv have all)."),
+        typer.Option("--all", help="Also settings with default values (json and csv have all)."),
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:

@@ -294,6 +294,6 @@ def _print_calls(report: Mapping[str, Any] | None) -> None:
     if report is None:
         return
     score = report["effectiveness_score"]
-    of_calls = f"{report['lost_calls']:g} of {report['total_calls']} calls lost"
+    of_calls = f"{report['lost_calls']:,g} of {report['total_calls']:,} calls lost"
     effectiveness = "unknown" if score is None else f"{points(score)} of 100"
     print_line(f"\ntool effectiveness: {effectiveness}, {of_calls} (tools SESSION lists them)")

@@ -42,7 +42,7 @@ from evaluation_pipelines.storage.stored_faults import find_faults
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
+from evaluation_pipelines.telemetry.quarantine.entries import newest_entries, plain_reason
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
 
 _NAMES = ("kind", "area", "state", "seen", "advice", "page", "since")
@@ -112,16 +112,14 @@ _MAX_FILES = 100
 def status(
     verify: Annotated[
         bool,
-        typer.Option(
-            "--verify", help="Read every file of the lake, and compare it with the ledger."
-        ),
+        typer.Option("--verify", help="Read every lake file and compare it with the ledger."),
     ] = False,
     form: Annotated[
         OutputFormat,
         format_option(*DATA, help_text="Output format. csv and json items are the dates."),
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Show needs, progress, built dates and judge cost.
+    """Show open items, progress, built dates and judge cost.
 
     With --verify, exits with 1 if a lake file or a ledger row is missing or damaged.
     """
@@ -142,11 +140,13 @@ def status(
             _print_dates(stores, dates, queue, open_until)
             _print_quarantine(stores, totals)
             if unread:
-                of_batches = pluralize(unread, "batch", "batches")
-                print_line(f"spans not read: {of_batches} landed before. Run ingest --again")
+                batches_left = pluralize(unread, "batch", "batches")
+                print_line(
+                    f"spans not read: {batches_left}. Run: evaluation-pipelines ingest --again"
+                )
             for (scope, name), number in names:
-                what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
-                print_line(f"not stored: {pluralize(number, 'record')} {what}")
+                named = f"{name or 'without a name'} from {scope or 'an unnamed scope'}"
+                print_line(f"not stored: {pluralize(number, 'record')} {one_line(named)}")
             print_line(f"\n{spending_line(stores.ledger, stores.settings, now)}")
             for fault in faults:
                 print_line(f"the ledger is damaged: {one_line(fault)}")
@@ -217,7 +217,7 @@ def _print_files(
         )
         for lag in _listed(lags)
     ]
-    columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
+    columns = ("file", "unread bytes #", "last event #", "read bytes #", "size in bytes #")
     print_table(f"Telemetry in {stores.landing.where()}", columns, rows, essential=2)
     if len(rows) < len(lags):
         print_line(f"{pluralize(len(lags) - len(rows), 'more file')}: --format json has all")
@@ -266,25 +266,25 @@ def _state(due: QueuedDate | None) -> str:
 
 def _print_quarantine(stores: Stores, totals: IngestCounts) -> None:
     """Print the last unresolved entries, replaced times and excluded events."""
-    print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
+    print_line(f"\nquarantine: {totals.quarantined:,} of {pluralize(totals.lines, 'line')}")
     newest, _ = newest_entries(stores, _MAX_DEFECTS)
     for entry in newest:
-        lines = f" ({entry.lines} equal lines)" if entry.lines > 1 else ""
-        reason = one_line(entry.reason)
+        lines = f" ({entry.lines:,} equal lines)" if entry.lines > 1 else ""
+        reason = one_line(plain_reason(entry.reason))
         name = one_line(stores.landing.shown(entry.path))
-        print_line(f"  {name}, byte {entry.offset}{lines}: {reason}")
+        print_line(f"  {name}, byte {entry.offset:,}{lines}: {reason}")
     files = loaded_files(stores)
     rejected, read = (int(files[name].sum()) for name in ("rejected", "lines"))
     if rejected:
-        print_line(f"  signals and evaluations: {rejected} of {pluralize(read, 'line')}")
+        print_line(f"  signals and evaluations: {rejected:,} of {pluralize(read, 'line')}")
     if newest or rejected:
         print_line("  all entries: evaluation-pipelines quarantine list")
     if totals.time_anomalies:
-        print_line(f"times that were replaced: {pluralize(totals.time_anomalies, 'event')}")
+        print_line(f"replaced times: {pluralize(totals.time_anomalies, 'event')}")
         by_record = totals.time_anomalies - totals.times_observed - totals.times_of_ingest
         print_line(
-            f"  by the time of the record {by_record}, by the observed time "
-            f"{totals.times_observed}, by the time of ingest {totals.times_of_ingest}"
+            f"  by the time of the record {by_record:,}, by the observed time "
+            f"{totals.times_observed:,}, by the time of ingest {totals.times_of_ingest:,}"
         )
     if totals.forgotten:
-        print_line(f"left out: {pluralize(totals.forgotten, 'event')} of what was forgotten")
+        print_line(f"{pluralize(totals.forgotten, 'erased event')} left out")

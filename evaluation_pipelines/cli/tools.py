@@ -71,15 +71,15 @@ def tools(
 ) -> None:
     """Show lost tool calls: failed, repeated, wasted.
 
-    Also corrected and looping ones. SESSION must have been ingested and built. Conditions on
-    sessions require --fleet, whose default is the last 28 complete dates.
+    Also corrected and looping ones. SESSION must be ingested and built. Session filters require
+    --fleet, whose default is the last 28 complete dates.
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
     if not (which.is_empty or fleet):
-        raise typer.BadParameter("conditions on sessions require --fleet")
+        raise typer.BadParameter("session filters require --fleet")
     settings, then = load_settings(), parse_as_of(as_of)
     if session is None:
         with read_lake_as_of(settings, then) as lake:
@@ -171,15 +171,15 @@ def _print_summary(report: Row, *, is_withheld: bool) -> None:
         print_line("effectiveness unknown: no call with a known outcome")
     else:
         flag = ", below 60" if report["is_flagged"] else ""
-        lost = f"{report['lost_calls']:g} of {total} calls lost"
+        lost = f"{report['lost_calls']:,g} of {total:,} calls lost"
         print_line(f"effectiveness {score:.1f} of 100{flag}: {lost}")
     print_line(f"counted: {report['basis']}")
     tokens, usd = report["lost_tokens"], report["lost_usd"]
     if tokens:
         cost = "cost unknown" if usd is None else f"{usd:.4f} USD"
-        print_line(f"results of lost calls: at least {tokens:.0f} tokens, {cost}")
+        print_line(f"results of lost calls: at least {tokens:,.0f} tokens, {cost}")
     others = {"denied": report["denied_calls"], "of unknown outcome": report["unknown_calls"]}
-    if uncounted := ", ".join(f"{number} {what}" for what, number in others.items() if number):
+    if uncounted := ", ".join(f"{number:,} {what}" for what, number in others.items() if number):
         print_line(f"calls not counted: {uncounted}")
 
 
@@ -209,7 +209,7 @@ def _print_calls(
     if calls:
         print_table(f"\n{title}", columns, map(line, calls[:_MAX_CALLS]), essential=len(columns))
         if len(calls) > _MAX_CALLS:
-            print_line(f"{len(calls) - _MAX_CALLS} more not shown: use --format json")
+            print_line(f"{len(calls) - _MAX_CALLS:,} more not shown: use --format json")
 
 
 def _unused_line(call: Row) -> tuple[object, ...]:
@@ -274,7 +274,7 @@ def _print_used(kind: str, frame: pl.DataFrame) -> None:
         for row in frame.iter_rows(named=True)
     ]
     if rows:
-        title = f"\nBy {USED_NAMES[kind]} (-: not told by the telemetry)"
+        title = f"\nBy {USED_NAMES[kind]} (-: unknown)"
         print_table(title, (*columns, "cost #"), rows, essential=4)
 
 

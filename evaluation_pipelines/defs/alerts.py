@@ -25,7 +25,7 @@ IMPLICIT_ASSET_JOB_NAME = "__ASSET_JOB"
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Raises alerts about sessions at risk, models that got worse and agents that "
-    "stopped sending, ends those of failed runs whose job went well since, and retries alerts "
+    "stopped sending, ends alerts of failed runs after a successful one, and retries alerts "
     "that the webhook did not accept. Starts no run.",
 )
 def alerts_sensor(

@@ -90,7 +90,7 @@ def _until_requested(updated: _Condition) -> _Condition:
 
 _CHANGED = _until_requested(_UPDATED)
 
-_FULL_HOUR = dg.AutomationCondition.cron_tick_passed("0 * * * *").with_label("a full hour began")
+_FULL_HOUR = dg.AutomationCondition.cron_tick_passed("0 * * * *").with_label("a full hour started")
 _FAILED = dg.AutomationCondition.execution_failed().with_label("the last run of it failed")
 
 # Not while a build is running: its next date would request the same work again.

@@ -343,7 +343,7 @@ def _compare(stores: Stores) -> Comparison:
 _BOOKS = next(daily for daily in DAILY_TABLES if daily.table is EVALUATION_BOOKS)
 
 _STATES = markdown_table(
-    ("state", "meaning", "what would change it"),
+    ("state", "meaning", "how to change it"),
     [(state, meaning.meaning, meaning.what_next) for state, meaning in STATES.items()],
 )
 _DESCRIPTION = (

@@ -53,7 +53,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 
 
-@dg.op(description="Draws the sample of yesterday, and those of missed nights.")
+@dg.op(description="Draws yesterday's sample, and samples of missed nights.")
 def draw_audit_sample(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
     """Draw missing samples; a date keeps its sample, so running twice changes nothing."""
     now = datetime.now(UTC)
@@ -181,7 +181,7 @@ def _format_estimate(estimate: Estimate) -> str:
     return f"{number(estimate.value, 2)} ({ends})" if ends else number(estimate.value, 2)
 
 
-NO_SESSIONS = "No session began on this day."
+NO_SESSIONS = "No session started on this day."
 """What the interface shows about an empty date."""
 
 

@@ -75,9 +75,7 @@ class JudgeConfig(dg.Config):
         default=False,
         description="Judge sessions scored with outdated prompts again.",
     )
-    failed: bool = Field(
-        default=False, description="Judge sessions whose scoring failed again, without a wait."
-    )
+    failed: bool = Field(default=False, description="Judge failed sessions again, without a wait.")
     include_thin: bool = Field(
         default=False, description="Judge sessions without logged text, too."
     )
@@ -124,11 +122,9 @@ class SessionConfig(dg.Config):
 
     session: str = Field(description="A session key, or a session id that has one window.")
     organization: str | None = Field(
-        default=None, description="Organization, if several have such a session."
+        default=None, description="Organization, if several have this session."
     )
-    force: bool = Field(
-        default=False, description="Score it again even if it has a finished scoring."
-    )
+    force: bool = Field(default=False, description="Score it again even if already scored.")
     by: str | None = Field(
         default=None, description="Requester of the score. By default the id of the run."
     )
@@ -161,9 +157,7 @@ class EventLog:
                 log = self._log.info if event in failed else self._log.debug
                 log("%s", _line(event))
         if left := len(events) - len(shown):
-            self._log.debug(
-                "%d more events of scorings: evaluation-pipelines judge list events", left
-            )
+            self._log.debug("%d more score events: evaluation-pipelines judge list events", left)
 
 
 def _line(event: ServiceEvent) -> str:
@@ -190,7 +184,7 @@ def report_metadata(report: JudgeReport) -> dict[str, dg.MetadataValue]:
     if report.mean is not None:
         metadata["mean_total"] = dg.MetadataValue.float(report.mean)
         metadata["totals"] = histogram_metadata(
-            report.totals, "total", _LIMITS, _MARKS, f"{len(report.totals)} sessions were scored"
+            report.totals, "total", _LIMITS, _MARKS, f"{len(report.totals):,} sessions were scored"
         )
     for name, counted in (
         ("failed_by_reason", report.failed),
@@ -218,7 +212,7 @@ def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
         "scorings_of_unknown_price": dg.MetadataValue.int(_unpriced(scores)),
         "tokens": dg.MetadataValue.int(_tokens(scores)),
         "totals": histogram_metadata(
-            totals, "total", _LIMITS, _MARKS, f"{len(totals)} scorings have a total"
+            totals, "total", _LIMITS, _MARKS, f"{len(totals)} judgments have a total"
         ),
     }
     if totals:
@@ -413,7 +407,7 @@ def _refusal(requested: RequestResult, session: str) -> str:
     reasons = {
         "conflict": "it is being scored. Wait for the result, or do not force",
         "not_terminal": "it has not ended yet",
-        "expired": "its texts have expired. A score that it has stays",
+        "expired": "its text has expired. A score that it has stays",
         "unknown": "the lake has no such session",
     }
     answer = requested.answer
@@ -531,7 +525,7 @@ def fresh_sessions_sensor(
     fingerprint = _fingerprint(found)
     last = json.loads(context.cursor or "{}")
     if last.get("waiting") == fingerprint and _is_recent(last["asked_at"], now):
-        number = f"{len(found.candidates)} sessions wait that the last run did not judge"
+        number = f"{len(found.candidates):,} sessions wait that the last run did not judge"
         return dg.SkipReason(f"{number}: see its report. They are requested again within the hour")
     cursor = json.dumps({"waiting": fingerprint, "asked_at": now.isoformat()})
     limit = {"max_sessions": stores.settings.judge_fresh_sessions}

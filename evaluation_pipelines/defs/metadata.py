@@ -171,7 +171,7 @@ def _states(states: pl.Series) -> dg.MetadataValue:
     """Return the number of sessions in each state as bars, without empty states."""
     counts = Counter(states)
     rows = [(state, counts[state]) for state in STATES if counts[state]]
-    text = ", ".join(f"{number} {state}" for state, number in rows) or "no sessions"
+    text = ", ".join(f"{number:,} {state}" for state, number in rows) or "no sessions"
     return picture(bars_svg(rows, f"sessions, n = {len(states)}"), text)
 
 
@@ -181,7 +181,7 @@ def _scores(
     """Return a histogram of the scores of a date, with their number as text."""
     known = scores.drop_nulls().to_list()
     article = "an" if name[0] in "aeiou" else "a"
-    text = f"{len(known)} of {len(scores)} sessions have {article} {name}"
+    text = f"{len(known):,} of {len(scores):,} sessions have {article} {name}"
     return histogram_metadata(known, name, limits, marks, text)
 
 

@@ -110,7 +110,7 @@ def reputation_events(
         "every_signal_has_its_session",
         not orphans,
         "a session with a score, or an outcome, for every signal",
-        f"{len(orphans)} signals without one",
+        f"{len(orphans):,} signals without one",
         tuple(orphans[:_EXAMPLES]),
     )
     for day in days:

@@ -36,6 +36,6 @@ def success_line(record: logging.LogRecord, written: Counter[str]) -> str:
     time = logging.Formatter().formatTime(record, "%Y-%m-%d %H:%M:%S %z")
     run_id = record.__dict__["dagster_meta"]["run_id"]
     names = (
-        name if number == 1 else f"{name} ({number})" for name, number in sorted(written.items())
+        name if number == 1 else f"{name} ({number:,})" for name, number in sorted(written.items())
     )
     return f"{time} - run {run_id[:_LONGEST_ID]} succeeded: {', '.join(names) or 'nothing written'}"

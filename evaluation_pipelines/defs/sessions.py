@@ -105,7 +105,7 @@ def scores_match_sessions(
         passed=unmatched.is_empty(),
         metadata={
             "expected": "a score for every session window and a window for every score",
-            "found": f"{unmatched.height} without the other",
+            "found": f"{unmatched.height:,} without the other",
             "examples": frame_metadata(unmatched.head(10)),
         },
     )

@@ -398,7 +398,7 @@ def _answer(review: AuditReview, samples: list[AuditSample], now: datetime) -> i
         given = review.answer(target, _score(target, is_too_kind=is_too_kind), now)
         criterion = target.profile.criterion_ids[0] if is_too_kind else None
         is_right = given.new.is_confirmation
-        reason = "as the steps say" if not is_too_kind else "the result was not checked"
+        reason = "as the steps show" if not is_too_kind else "the result was not checked"
         review.explain(given, target, reason, None if is_right else criterion, now)
         answered += 1
     return answered

@@ -285,17 +285,21 @@ class Forget:
             ClickHouseError: ClickHouse cannot be used.
         """
         if copy := served_copy(self.stores.settings):
-            raise NotForgottenError(f"Nothing was forgotten: {copy.seen}. First {copy.advice}.")
+            raise NotForgottenError(f"Nothing was erased: {copy.seen}. First {copy.advice}.")
         timeout_s = self.stores.settings.lock_timeout_seconds
         try:
             with held(self.stores.ledger, ERASE, timeout_s=timeout_s) as hold:
                 return self._run(subject, hold)
         except LockTimeoutError as error:
             if error.name == ERASE:
-                raise NotForgottenError(f"Something else is being forgotten: {error}") from error
-            raise NotForgottenError(f"Not all is forgotten: {error} Run this again.") from error
+                raise NotForgottenError(f"Another erasure is running: {error}") from error
+            raise NotForgottenError(
+                f"The erasure is not complete: {error} Run this again."
+            ) from error
         except LockLostError as error:
-            raise NotForgottenError(f"Not all is forgotten. {error} Run this again.") from error
+            raise NotForgottenError(
+                f"The erasure is not complete. {error} Run this again."
+            ) from error
 
     def _run(self, subject: Subject, hold: Hold) -> Forgot:
         selection = select(self.stores, subject)

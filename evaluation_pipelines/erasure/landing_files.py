@@ -42,12 +42,11 @@ _SAID = ("signals", "evaluations")
 _RELEASE_SECONDS = 5.0
 _NOT_ASKED = "forget --rewrite-landing rewrites it"
 _OPEN = (
-    "another program has it open: stop that program, or run this again when it has begun another "
-    "file"
+    "another program has it open: stop that program, or run this again after it starts a new file"
 )
 _CHANGED = "another program has replaced it or added to it meanwhile: run this again"
-_UNKNOWN = "the system cannot tell whether another program has it open"
-_LINKED = "it has other names (hard links), which would keep what it has"
+_UNKNOWN = "the system does not show whether another program has it open"
+_LINKED = "it has other names (hard links), which would keep its content"
 _REPLACED = "it was replaced meanwhile: run this again"
 _VERSIONS = "it was rewritten, but the bucket may keep its older versions: delete these there"
 _TOO_LONG = "has a line that is too long or damaged to be looked at"

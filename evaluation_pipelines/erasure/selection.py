@@ -243,7 +243,7 @@ def _another_option(subject: Subject, people: Sequence[str]) -> str | None:
 def _wanted_option(subject: Subject) -> str:
     if subject.kind == "session" and "#" in subject.value:
         own = shlex.quote(subject.value.rpartition("#")[0])
-        return f"a session goes whole, type --session {own}"
+        return f"a session is erased as a whole: use --session {own}"
     return _WHERE[subject.kind]
 
 
@@ -256,8 +256,8 @@ _ALWAYS = (
     ("access logs of the service and of proxies", "they belong to their operators"),
     ("providers of the judge", "prompts and batch files are deleted by the provider's rules"),
     ("keys of the service", "names of keys are given by hand: keys revoke"),
-    ("what others wrote", "it is in their sessions: forget these, or let texts expire"),
-    ("copies and exports", "what was exported, sent to webhooks or lies in backups stays there"),
+    ("text by others", "it is in their sessions: forget these, or let text expire"),
+    ("copies and exports", "exports, webhook messages and backups stay as they are"),
 )
 _POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it. Archives are backups")
 _SOURCE = ("otel_logs in ClickHouse", "it belongs to its collector: delete from there, or its TTL")

@@ -43,7 +43,7 @@ class Sent:
 
     def __str__(self) -> str:
         """Return it in words."""
-        refused = f", {self.refused} refused" if self.refused else ""
+        refused = f", {self.refused:,} refused" if self.refused else ""
         result = f"{self.receiver}: {pluralize(self.sessions, 'session')} accepted{refused}"
         return result if self.problem is None else f"{result}. Not sent: {self.problem}"
 

@@ -93,7 +93,7 @@ def score_files(
 def _why_cut(documents: Documents) -> str | None:
     if documents.form.is_stream or not documents.cut_bytes:
         return documents.unfinished
-    return f"its last line is not complete: {documents.cut_bytes} bytes are not read"
+    return f"its last line is not complete: {documents.cut_bytes:,} bytes are not read"
 
 
 def _batches(

@@ -82,7 +82,7 @@ _COUNTS = ("prompts", "tools_denied")
 
 
 def without_unknown_counts(sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return sessions with null for each 0 that only says that the program sends no such events."""
+    """Replace 0 by null in counts that a program never sends."""
     return sessions.with_columns(
         pl.when((pl.col(name) != 0) | ~_lacks_events(name)).then(pl.col(name)).alias(name)
         for name in _COUNTS
@@ -108,7 +108,7 @@ _QUERIED = pl.Schema(
         if name not in {"person_id", "team"}
     }
 )
-"""Columns that telemetry alone tells."""
+"""Columns known only from telemetry."""
 
 _OF_CALLS = {"call_windows": CALL_WINDOWS, "tool_calls": TOOL_CALLS}
 """Queries of tool calls, with their columns."""

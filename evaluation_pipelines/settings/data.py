@@ -93,7 +93,7 @@ def checked_attributes(names: Sequence[str]) -> tuple[str, ...]:
     for name in sorted(set(names)):
         column = column_of(name)
         if not column or column[0].isdigit():
-            raise ValueError(f"{name!r} gives no name of a column: it must begin with a letter")
+            raise ValueError(f"{name!r} gives no name of a column: it must start with a letter")
         if column in _TAKEN:
             raise ValueError(f"{name!r} would be the column {column}, which sessions have already")
         if column in known:
@@ -112,7 +112,7 @@ _LEDGER_SCHEMES = ("sqlite", "postgresql")
 def _ledger_url(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.partition("+")[0] not in _LEDGER_SCHEMES:
-        message = "must begin with sqlite:/// or postgresql+<driver>://"
+        message = "must start with sqlite:/// or postgresql+<driver>://"
         raise ValueError(message)
     return url
 
@@ -120,7 +120,7 @@ def _ledger_url(url: str) -> str:
 def _server(dsn: SecretStr | None) -> SecretStr | None:
     schemes = ("clickhouse://", "clickhouses://")
     if dsn is not None and not dsn.get_secret_value().startswith(schemes):
-        raise ValueError(f"must begin with {' or '.join(schemes)}")
+        raise ValueError(f"must start with {' or '.join(schemes)}")
     return dsn
 
 
@@ -179,7 +179,7 @@ class StoreSettings(SettingsSection):
     )
     serve_clickhouse_dsn: SecretStr | None = Field(
         default=None,
-        description="no longer used. While it is set, `doctor` and `forget` fail and say which "
+        description="no longer used. While it is set, `doctor` and `forget` fail and list the "
         "tables to drop there",
         repr=False,
     )
@@ -256,8 +256,8 @@ class TelemetrySettings(SettingsSection):
     )
     productivity_time: Literal["active", "window"] = Field(
         default="active",
-        description="minutes by which productivity divides: `active` ones, or those of the whole "
-        "`window`, for dates built from then on",
+        description="minutes by which productivity divides: `active` ones, or the whole "
+        "`window`, for dates built later",
     )
     max_line_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),
@@ -310,11 +310,11 @@ class TelemetrySettings(SettingsSection):
     ] = Field(
         default=(),
         description="names of attributes, separated by commas, that become columns of sessions "
-        "read from then on",
+        "read later",
     )
     prices_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "prices.yaml",
-        description="your own model prices, see docs/telemetry.md, for telemetry read from then on",
+        description="your own model prices, see docs/telemetry.md, for telemetry read later",
     )
     quarantine_max_share: float = Field(
         default=0.01,
@@ -357,7 +357,7 @@ class PeopleSettings(SettingsSection):
     pseudonymize: bool = Field(
         default=False,
         description="store keyed hashes in place of emails, user ids, host users and host names, "
-        "for telemetry read from then on",
+        "for telemetry read later",
     )
     pseudonym_key_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "pseudonyms.key",

@@ -38,4 +38,4 @@ def check_rules(rules: Rules) -> None:
             raise ValueError(f"rule {name!r} must have a name, and name at least one column")
         if unknown := sorted(values.keys() - set(EXCLUDABLE)):
             allowed = ", ".join(EXCLUDABLE)
-            raise ValueError(f"rule {name!r} names {unknown[0]}, which is none of: {allowed}")
+            raise ValueError(f"rule {name!r} names {unknown[0]}, which is not one of: {allowed}")

@@ -37,7 +37,7 @@ class JudgeEndpoint:
 def _base_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must begin with http:// or https:// and name a host")
+        raise ValueError("must start with http:// or https:// and name a host")
     if parts.username is not None or parts.password is not None or parts.query:
         raise ValueError("must hold neither password nor parameters: keys go to OPENAI_API_KEY")
     return url
@@ -57,7 +57,7 @@ def _flags_of(text: object) -> object:
     if names in (["none"], ["false"], ["0"]):
         return ()
     if unknown := [name for name in names if name not in SCORE_FLAGS]:
-        raise ValueError(f"{unknown[0]} is none of: all, none, {', '.join(SCORE_FLAGS)}")
+        raise ValueError(f"{unknown[0]} is not one of: all, none, {', '.join(SCORE_FLAGS)}")
     return tuple(names)
 
 
@@ -209,7 +209,7 @@ class JudgeBudgetSettings(SettingsSection):
         if self.judge_max_cost_usd is not None or self.judge_max_cost_per_day_usd is not None:
             return None
         return (
-            "automatic judging is off, since its cost has no limit: set "
+            "automatic judging is off because its cost has no limit: set "
             "EVAL_JUDGE_MAX_COST_PER_DAY_USD to switch it on"
         )
 

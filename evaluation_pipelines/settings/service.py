@@ -34,7 +34,7 @@ def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
 def _page_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must begin with http:// or https:// and name a host")
+        raise ValueError("must start with http:// or https:// and name a host")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError("must hold neither password nor parameters")
     return url.rstrip("/")
@@ -70,7 +70,7 @@ class ServiceSettings(SettingsSection):
     )
     forwarded_groups: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="what people whom a proxy names may do, by group: `GROUP=ROLE` or "
+        description="rights of people named by a proxy, by group: `GROUP=ROLE` or "
         "`GROUP=ROLE@ORGANIZATION`, separated by commas. See docs/service.md",
     )
     service_requests_per_second: float = Field(
@@ -107,7 +107,7 @@ class ServiceSettings(SettingsSection):
 def _webhook(url: SecretStr) -> SecretStr:
     text = url.get_secret_value()
     if not text.startswith(("http://", "https://")):
-        message = "must begin with http:// or https://"
+        message = "must start with http:// or https://"
         raise ValueError(message)
     if not text.isascii() or not text.isprintable() or " " in text:
         message = "must have no blanks, line ends or letters outside ASCII"
@@ -235,7 +235,7 @@ _Delta = Annotated[float, Field(ge=-1, le=1)]
 
 def _dsn(dsn: SecretStr | None) -> SecretStr | None:
     if dsn is not None and not dsn.get_secret_value().startswith(_SCHEMES):
-        raise ValueError(f"must begin with {', '.join(_SCHEMES)}")
+        raise ValueError(f"must start with {', '.join(_SCHEMES)}")
     return dsn
 
 

@@ -459,7 +459,7 @@ def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
         raise LakeError(f"cannot use {error}") from error
     except OSError as error:
         raise LakeError(
-            f"{lake.where(_NOTE)}, which says to which ledger the lake belongs, cannot be used: "
+            f"{lake.where(_NOTE)}, which names the ledger of the lake, cannot be used: "
             f"{error}. Check space and permissions."
         ) from error
     if owner != ledger_id:

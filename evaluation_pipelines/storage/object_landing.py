@@ -253,7 +253,7 @@ class LandedObject(RandomAccessFile):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position."""
         if whence != os.SEEK_SET:
-            raise io.UnsupportedOperation("only positions from the beginning are used")
+            raise io.UnsupportedOperation("only positions from the start are used")
         self._position = offset
         return offset
 

@@ -345,7 +345,7 @@ class ObjectStore:
         if isinstance(error, _REFUSED) or status in _REFUSALS:
             raise RefusedError(
                 f"{where}: access is refused ({reason}). Check the access keys in the environment "
-                "and what they may do: read, write, list and delete below this URL.",
+                "and their rights: read, write, list and delete below this URL.",
                 reason,
             ) from None
         if isinstance(error, InvalidPathError):

@@ -215,7 +215,7 @@ class Ingest:
         """Return what is missing at the end of a file that was read as far as possible."""
         if self.stores.landing.grows or documents.form.is_stream or not unread_bytes:
             return documents.unfinished
-        return f"it ends within a line: its last {unread_bytes} bytes are not read"
+        return f"it ends within a line: its last {unread_bytes:,} bytes are not read"
 
     def _shared_time(self) -> datetime:
         """Return the time shared by all machines that use the ledger."""

@@ -35,9 +35,7 @@ from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
 
-FILE_REPLACED = (
-    "it was emptied or replaced while it was read. The next run reads it from the beginning"
-)
+FILE_REPLACED = "it was emptied or replaced while it was read. The next run reads it from the start"
 
 _FUTURE_TOLERANCE_US = 5 * 60 * 1_000_000
 """How far in the future an event may be."""

@@ -94,7 +94,7 @@ def test_what_a_session_spends_counts_on_the_day_of_each_request(tmp_path: Path)
         # 7 + 2 + 4
         assert alert.title == "organization default spent at least $13.00 in 2026-06-01"
         assert alert.text.splitlines() == [
-            "The limit is $10.00. The dearest sessions:",
+            "The limit is $10.00. The most expensive sessions:",
             "late#baseline-1: $9.00 (model m)",
             "part#baseline-1: $4.00 (model m)",
             "Requests without a known price: 2",
@@ -107,7 +107,7 @@ def test_an_alert_says_what_for_is_raised_once_and_ends_with_its_day(tmp_path: P
         assert check_alerts(workplace.stores, NOW, LOG) == {"spending": 2}
         assert check_alerts(workplace.stores, NOW, LOG) == {}
         assert AlertStore(workplace.ledger).all()[0].alert.text.splitlines() == [
-            "The limit is $1.00. The dearest sessions:",
+            "The limit is $1.00. The most expensive sessions:",
             "s1#baseline-1: $0.75 (model m)",
             "s0#baseline-1: $0.50 (model m)",
         ]

@@ -29,7 +29,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     assert "This is expected: " not in second.out
     assert "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n" in second.out
     assert "build: nothing new\n" in second.out
-    sessions = "\nThe newest sessions of each agent program"
+    sessions = "\nLatest sessions of each agent program"
     # Every printed command sets the data folder, or else it would use other data.
     assert "\n  terminal    EVAL_DATA_DIR=data evaluation-pipelines sessions " in second.out
     shown = second.out.replace("EVAL_DATA_DIR=data ", "")
@@ -39,14 +39,15 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     # the machine of the genuine samples: 2 + 3 + 1 + 1 + 1 + 1 ids of 6 people.
     assert re.search(r"^platform +6 +9 +\d+ +engine, toolbox *$", first.out, re.MULTILINE)
     teams = first.out.partition("\nTeams: ")[2].partition("─\n")[2].partition("\nwho is who")[0]
-    found = {name: number for name, _, _, number, *_ in map(str.split, teams.splitlines())}
+    cells = (re.split(r" {2,}", line.strip()) for line in teams.splitlines())
+    found = {name: number for name, _, _, number, *_ in cells}
     always = ("--date", "2000-01-01..2099-01-01", "--format", "json")
     by_team = program("sessions", "--by", "team", *always).items()
-    assert found == {row["name"] or "-": f"{row['sessions']}" for row in by_team}
+    assert found == {row["name"] or "no team": f"{row['sessions']}" for row in by_team}
     assert (program.folder / "data/analytics.duckdb").is_symlink()
     dates = [item["session_date"] for item in program("sessions", "--format", "json").items()]
     assert load_settings().start_date.isoformat() == min(dates)
-    assert "The best session with all dimensions known, " in first.out
+    assert "Best session with a full score, " in first.out
     assert " First remove the demo data: rm -r data " in first.out
     table = program("publish", "--files", "agent_events", "--date", "2026-11-21").out.split()
     # The genuine sessions name no organization, the made-up team has two.
@@ -81,7 +82,9 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     numbers = re.search(counted, printed, re.MULTILINE)
     assert numbers is not None
     assert int(numbers[1]) == int(numbers[2]) + int(numbers[3])
-    assert "demo-script counts tool calls in place of a model. Nothing was sent." in printed
+    assert (
+        "demo-script is a script that counts tool calls, not a model. Nothing was sent." in printed
+    )
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",
         printed,

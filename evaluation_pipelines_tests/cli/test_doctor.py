@@ -37,9 +37,9 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(program: Program) -> None
     assert document["state"] == "warning"
     (found,) = document["programs"]
     assert found["program"] == "claude_code"
-    assert {"what": "texts of prompts", "switch": "OTEL_LOG_USER_PROMPTS=1"}.items() <= found[
-        "gaps"
-    ][0].items()
+    assert {"what": "prompt text", "switch": "OTEL_LOG_USER_PROMPTS=1"}.items() <= found["gaps"][
+        0
+    ].items()
     states = {item["seen"].partition(" (mode")[0]: item["state"] for item in document["items"]}
     assert states[f"Other users have access to data: {program.folder / 'data'}"] == "warning"
     program.set("EVAL_SERVICE_URL", "http://127.0.0.1:9")

@@ -209,7 +209,7 @@ def test_ids_are_found_by_their_beginning(program: Program) -> None:
     several = program("show", "f9ee7")
     assert (several.code, several.out) == (1, "")
     assert several.err == (
-        f"error: Several sessions begin with f9ee7: {one}#baseline-1, {two}#baseline-1\n"
+        f"error: Several sessions start with f9ee7: {one}#baseline-1, {two}#baseline-1\n"
     )
     assert "There is no session abc" in program("show", "abc").err
 

@@ -23,7 +23,7 @@ def test_a_dry_run_lists_the_sessions_and_changes_nothing(built: Program) -> Non
 
     assert ran.code == 0
     assert ran.out.splitlines() == [
-        "would forget 2 sessions:",
+        "would erase 2 sessions:",
         f"  {SESSION} of default",
         f"  {SESSION}-2 of default",
     ]
@@ -55,7 +55,7 @@ def test_an_id_that_only_the_identities_have_says_what_to_type(built: Program) -
         only = "or only sessions with this id, if there are any: evaluation-pipelines forget --user"
         assert ran.err.endswith(f"{only} {value}\n") is (option == "--person")
     ran = built("forget", "--session", f"{SESSION}#baseline-1")
-    assert f"type --session {SESSION}." in ran.err
+    assert f"use --session {SESSION}." in ran.err
 
 
 def test_exactly_one_subject_is_named(built: Program) -> None:
@@ -67,16 +67,16 @@ def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
     ran = built("forget", "--session", SESSION)
 
     assert ran.code == PARTLY, ran.err
-    assert "1 landing file still with it: forget --rewrite-landing rewrites it" in ran.err
-    assert "forgot 1 session: erasure 1 by " in ran.out
+    assert "1 landing file still with traces: forget --rewrite-landing rewrites it" in ran.err
+    assert "erased 1 session: erasure 1 by " in ran.out
     assert "  agent_events_landed: 4 rows erased" in ran.out
     assert "copies and exports" in ran.out
     again = built("forget", "--session", SESSION)
     assert again.code == PARTLY
-    assert "forgot 0 sessions: erasure 2" in again.out
+    assert "erased 0 sessions: erasure 2" in again.out
     built.land("again.jsonl", two_people())
-    assert "  events of what was forgotten, left out: 4\n" in built("ingest").out
-    assert "left out: 4 events of what was forgotten\n" in built("status").out
+    assert "  erased events, left out: 4\n" in built("ingest").out
+    assert "4 erased events left out\n" in built("status").out
 
 
 def test_nothing_expires_unless_a_setting_says_so(program: Program) -> None:

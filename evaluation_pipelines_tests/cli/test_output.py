@@ -105,6 +105,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+def test_counts_in_a_table_have_separators_and_ids_have_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table("Title", ("id #", "sessions #"), [(12345, 12345)], essential=2)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["12345", "12,345"]
+
+
 def test_a_pipe_gets_all_columns_and_only_very_long_cells_are_cut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

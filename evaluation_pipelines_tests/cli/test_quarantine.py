@@ -67,16 +67,16 @@ def test_list_groups_by_file_and_reason_or_lists_all_entries(filled: Program) ->
 def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Program) -> None:
     ran = filled("quarantine", "list", names(filled)[0])
     facts = dict(
-        re.split(r" {2,}|(?<=^begins with) ", line, maxsplit=1) for line in ran.out.splitlines()
+        re.split(r" {2,}|(?<=^starts with) ", line, maxsplit=1) for line in ran.out.splitlines()
     )
     offset = len(line(claude("user_prompt")) + LONG)
     assert (ran.code, ran.err) == (0, "")
     assert facts["file"] == "logs.jsonl"
-    assert facts["line"] == f"from byte {offset}, {len(HOSTILE) - 1} bytes long"
+    assert facts["line"] == f"from byte {offset:,}, {len(HOSTILE) - 1} bytes long"
     assert facts["reason"].startswith("not JSON")
     assert "\x1b" not in ran.out
     assert "\u202e" not in ran.out
-    assert facts["begins with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
+    assert facts["starts with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
     printed = subprocess.run(
         ["/bin/sh", "-c", facts["print it"]], cwd=filled.folder, capture_output=True, check=True
     )
@@ -143,7 +143,7 @@ def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> 
 
 def test_retry_of_one_file_does_not_read_others(filled: Program) -> None:
     unknown = filled("quarantine", "retry", "--file", "other.jsonl")
-    assert (unknown.code, "There are no entries of a file other.jsonl" in unknown.err) == (1, True)
+    assert (unknown.code, "No entries of the file other.jsonl" in unknown.err) == (1, True)
     filled.land("other.jsonl", b"no telemetry\n")
     filled("ingest")
     # As quarantine list prints it.

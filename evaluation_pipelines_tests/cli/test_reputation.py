@@ -81,7 +81,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     # Beta(51, 1) has the quantiles 0.05^(1/51) = 0.943 and 0.95^(1/51) = 0.999.
     assert "  passed           100% of 50 evaluations (90% interval 94% to 100%)\n" in shown.out
     assert "  before           unknown (30 days ago)\n" in shown.out
-    assert "  streak           50 passes in a row, up to the last evaluation\n" in shown.out
+    assert "  streak           50 passes in a row, up to the latest evaluation\n" in shown.out
     assert "  by model         aspen: 100% of 49\n" in shown.out
     assert "  by model         unknown model: 100% of 1\n" in shown.out
     # 0.35 * (1 + 0.6) / 2 = 0.28; of the known categories (1 + 0.6) / 2

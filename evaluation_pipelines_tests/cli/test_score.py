@@ -25,7 +25,7 @@ def test_the_newest_session_is_printed_as_yaml_with_a_note_about_the_others(
     ran = program("score", SAMPLE)
     assert ran.out.startswith("masque: Codesmith\nduration_min: 1\nactive_min: 1\n")
     assert ran.err == (
-        f"{MASQUE} is the newest with a masque of 17 sessions: "
+        f"{MASQUE} is the latest with a masque of 17 sessions: "
         "use --all for all of them, --session for another one\n"
     )
     assert list(program.folder.iterdir()) == []

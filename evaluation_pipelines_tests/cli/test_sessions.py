@@ -38,7 +38,7 @@ def test_sessions_of_some_dates(built_days: Program) -> None:
     assert [row[0] for row in rows] == ["s1#baseline-1", "s2#baseline-1"]
     none = built_days("sessions", "--date", "2026-05-01")
     lake = built_days.folder / "data" / "lake"
-    assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
+    assert (none.code, none.out) == (0, f"No sessions in {lake} on these dates.\n")
 
 
 def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
@@ -52,10 +52,10 @@ def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     program("build")
     (row,) = program("sessions", "--date", "2026-06-02").table()
     assert "2026-06-01" in row  # its start
-    assert "no sessions" in program("sessions", "--date", "2026-06-01").out
+    assert "No sessions in" in program("sessions", "--date", "2026-06-01").out
     for command in (["sessions"], ["judge", "run"], ["reputation", "update"]):
         shown = " ".join(program(*command, "--help").out.replace("│", " ").split())
-        assert "the UTC date of the session's first ingested event" in shown
+        assert "by the session's first ingested event" in shown
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
@@ -65,7 +65,7 @@ def test_no_sessions_are_an_empty_list_with_a_remark_on_standard_error(
     ran = program("sessions", "--format", form)
     assert ran.code == 0
     assert (ran.items() if form == "json" else list(csv.DictReader([ran.out]))) == []
-    assert ran.err.startswith(f"There are no sessions in {program.folder}/data/lake yet. ")
+    assert ran.err.startswith(f"No sessions in {program.folder}/data/lake yet. ")
     assert list(program.folder.iterdir()) == []
 
 

@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.world import claude, line, session
 
 
 def file_rows(ran: Ran) -> dict[str, list[str]]:
-    """Return unread, newest event (as ``*``), read and size of each file."""
+    """Return unread, last event (as ``*``), read and size of each file."""
     part = ran.out.partition("\n\n")[0].partition("─\n")[2]
     rows = [re.sub(r"\d+ (min|h|days) ago", "*", row).split() for row in part.splitlines()]
     return {name: values for name, *values in rows}
@@ -23,12 +23,12 @@ def test_status_shows_how_far_every_file_is_read(program: Program) -> None:
     program.land("logs.jsonl", session("a"))
     program("ingest")
     size, more = len(session("a")), len(session("b"))
-    assert file_rows(program("status")) == {"logs.jsonl": ["0", "*", f"{size}", f"{size}"]}
+    assert file_rows(program("status")) == {"logs.jsonl": ["0", "*", f"{size:,}", f"{size:,}"]}
     program.land("logs.jsonl", session("b"), "ab")
     program.land("new.jsonl", session("c"))
     assert file_rows(program("status")) == {
-        "logs.jsonl": [f"{more}", "*", f"{size}", f"{size + more}"],
-        "new.jsonl": [f"{more}", "-", "0", f"{more}"],
+        "logs.jsonl": [f"{more:,}", "*", f"{size:,}", f"{size + more:,}"],
+        "new.jsonl": [f"{more:,}", "-", "0", f"{more:,}"],
     }
 
 
@@ -38,11 +38,11 @@ def test_status_of_a_file_that_was_truncated(program: Program) -> None:
     two, one = 2 * len(session("a")), len(session("c"))
     path.write_bytes(session("c"))
     # The file is shorter than what was read of it, so all of it is new.
-    assert file_rows(program("status")) == {"logs.jsonl": [f"{one}", "*", f"{two}", f"{one}"]}
+    assert file_rows(program("status")) == {"logs.jsonl": [f"{one:,}", "*", f"{two:,}", f"{one:,}"]}
     program("ingest")
-    assert file_rows(program("status")) == {"logs.jsonl": ["0", "*", f"{one}", f"{one}"]}
+    assert file_rows(program("status")) == {"logs.jsonl": ["0", "*", f"{one:,}", f"{one:,}"]}
     path.unlink()
-    assert file_rows(program("status")) == {"logs.jsonl": ["-", "*", f"{one}", "-"]}
+    assert file_rows(program("status")) == {"logs.jsonl": ["-", "*", f"{one:,}", "-"]}
 
 
 def test_status_shows_what_was_not_read_or_stored(program: Program) -> None:
@@ -53,12 +53,12 @@ def test_status_shows_what_was_not_read_or_stored(program: Program) -> None:
     ran = program("status")
     assert (ran.code, ran.err) == (0, "")
     assert "not read: loop.jsonl: cannot be looked at: " in ran.out
-    assert re.search(r"^2026-06-01 +due +2 +1 +\d+$", ran.out, re.MULTILINE)
-    place = f"logs.jsonl, byte {len(session('a'))}"
+    assert re.search(r"^2026-06-01 +due +2 +1 +[\d,]+$", ran.out, re.MULTILINE)
+    place = f"logs.jsonl, byte {len(session('a')):,}"
     assert re.search(
         rf"\nquarantine: 1 of 4 lines\n  {place}: not JSON: .*\n"
         r"  all entries: evaluation-pipelines quarantine list\n"
-        r"not stored: 2 records init of other\.events\n\njudge: \$0\.0000 ",
+        r"not stored: 2 records init from other\.events\n\njudge: \$0\.0000 ",
         ran.out,
     )
 

@@ -40,7 +40,7 @@ def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> No
     assert lines.infos == [f"scoring.failed s{n}" for n in range(10, 101, 10)]
     assert lines.debugs == [
         *(f"scoring.completed s{n}" for n in (*range(1, 10), 11)),
-        "80 more events of scorings: evaluation-pipelines judge list events",
+        "80 more score events: evaluation-pipelines judge list events",
     ]
     assert [call.args for call in store.events_after.call_args_list] == [(0,), (100,)]
 

@@ -93,7 +93,7 @@ def test_without_a_limit_on_cost_only_requests_are_judged_automatically(
     fill(location.workplace, fresh_session("a"), fresh_session("b"))
 
     assert location.tick(FRESH).skip_message == (
-        "automatic judging is off, since its cost has no limit: set "
+        "automatic judging is off because its cost has no limit: set "
         "EVAL_JUDGE_MAX_COST_PER_DAY_USD to switch it on"
     )
     ask_and_leave(location, "a")

@@ -22,7 +22,7 @@ details. Commands that only read create nothing. Exit codes:
 
 {codes}
 
-`SESSION` is a session id, the key of a session window, or the beginning of one, also as tables
+`SESSION` is a session id, the key of a session window, or the start of one, also as tables
 shorten it (`f9ee754e…#scout-1`). Lists take `--format`: `table` for people (the default), `json`
 and `csv` for programs. JSON is one object, a list is its `items`. Notes go to standard error.
 `source <(evaluation-pipelines --completion bash)` completes commands and options, also in zsh

@@ -85,11 +85,11 @@ def test_files_of_many_sessions_that_others_are_about_to_name_stay(workplace: Wo
 def test_what_is_not_done_is_said_when_another_process_has_a_lock(workplace: Workplace) -> None:
     with (
         held(workplace.ledger, ERASE),
-        pytest.raises(NotForgottenError, match=r"^Something else is being forgotten: Could not "),
+        pytest.raises(NotForgottenError, match=r"^Another erasure is running: Could not "),
     ):
         forget(workplace)
     (workplace.settings.data_dir / "clickhouse").mkdir()  # as if there were reputation
-    message = r"^Not all is forgotten: .* lock reputation .* Run this again\.$"
+    message = r"^The erasure is not complete: .* lock reputation .* Run this again\.$"
     with held(workplace.ledger, REPUTATION), pytest.raises(NotForgottenError, match=message):
         forget(workplace)
 

@@ -61,7 +61,7 @@ def test_without_being_asked_objects_are_named_and_stay(in_bucket: Program, buck
     in_bucket("ingest")
     ran = in_bucket("forget", "--user", USER)
     assert ran.code == 4
-    assert f"landing {bucket.url}/a/both.jsonl: still has it at 0: forget --rewrite" in ran.out
+    assert f"landing {bucket.url}/a/both.jsonl: still has traces at 0: forget --rewrite" in ran.out
     assert has_traces(bucket.get("a/both.jsonl"))
     ran = in_bucket("forget", "--user", USER, "--rewrite-landing")
     assert (ran.code, f"landing {bucket.url}/a/both.jsonl: rewritten" in ran.out) == (0, True)

@@ -46,7 +46,7 @@ def test_doctor_and_forget_fail_and_show_no_password(built_days: Program) -> Non
     assert f"failed: {said}" in ran.out
     forgot = built_days("forget", "--user", EMAIL)
     assert forgot.code == 1
-    assert f"Nothing was forgotten: {said}" in forgot.err
+    assert f"Nothing was erased: {said}" in forgot.err
     for text in (ran.out, forgot.err):
         assert "where database = 'dashboards' and name = '_served_as'. Then unset" in text
         assert "topsecret" not in text

@@ -81,8 +81,8 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("model", "'model' would be the column model, which sessions have already"),
         ("a.b,a-b", "'a.b' and 'a-b' would both be the column a_b"),
-        ("7up", "'7up' gives no name of a column: it must begin with a letter"),
-        ("--", "'--' gives no name of a column: it must begin with a letter"),
+        ("7up", "'7up' gives no name of a column: it must start with a letter"),
+        ("--", "'--' gives no name of a column: it must start with a letter"),
     ],
 )
 def test_a_name_that_makes_no_column_of_its_own_is_refused(

@@ -80,7 +80,7 @@ def test_a_note_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     (Path(settings.lake_dir) / "_ledger").mkdir(parents=True)
     with (
-        pytest.raises(LakeError, match=r"_ledger, which says .* Check space"),
+        pytest.raises(LakeError, match=r"_ledger, which names .* Check space"),
         open_stores(settings),
     ):
         pass

@@ -26,7 +26,7 @@ from evaluation_pipelines_tests.world import claude, line
 FIRST_OF_JUNE = date(2026, 6, 1)
 REPLACED = (
     "cannot be read: it was emptied or replaced while it was read. "
-    "The next run reads it from the beginning"
+    "The next run reads it from the start"
 )
 
 Callback = Callable[[], object]

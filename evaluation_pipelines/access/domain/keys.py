@@ -35,8 +35,8 @@ _INCLUDED = {
 
 ROLE_MEANINGS = {
     Role.INGEST: "write telemetry and evaluations",
-    Role.READER: "read figures, no texts",
-    Role.REVIEWER: "read figures and texts, override scores",
+    Role.READER: "read numbers, no text",
+    Role.REVIEWER: "read numbers and text, override scores",
     Role.OPERATOR: "everything: also score sessions, set profiles",
 }
 

@@ -36,7 +36,6 @@ _MOST_MODELS = 5
 _ROWS, _NEWEST, _TRANSCRIPTS = "rows", "event_time", "transcripts"
 
 _TRANSCRIPT_TEXTS = "EVAL_TRANSCRIPT_TEXTS=true, for lines read after that"
-_ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS, _PARAMETERS = (
     {
         program.logs.source_cli: switch
@@ -102,16 +101,16 @@ class _Rule:
 
 _OF_EVENTS = (
     _Rule(
-        "texts of prompts",
-        "scores by the judge, transcripts, reviews",
+        "prompt text",
+        "judge scores, transcripts, reviews",
         pl.col("has_content"),
         _PROMPTS,
         None,
         "user_prompt",
     ),
     _Rule(
-        "parameters of tool calls",
-        "repeats, loops and corrections of tool reports",
+        "tool call parameters",
+        "repeats, loops and corrections in tool reports",
         pl.col("has_parameters"),
         _PARAMETERS,
         None,
@@ -119,10 +118,10 @@ _OF_EVENTS = (
     ),
     _Rule(
         "model",
-        "comparison of models",
+        "model comparison",
         pl.col("model").is_not_null(),
         {},
-        "the program sends none: attribute gen_ai.request.model",
+        "the model's name (attribute gen_ai.request.model)",
         "api_request",
     ),
     _Rule(
@@ -140,21 +139,22 @@ _OF_SESSIONS = (
         "people, confidence of comparisons",
         pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
         {},
-        f"enduser.id or user.email in {_ATTRIBUTES}, or the account id in the identities file",
+        "a user id or email (resource attribute enduser.id or user.email, see docs/people.md), or "
+        "the account id in the identities file",
     ),
     _Rule(
         "repository",
         "filters and comparisons by repository",
         pl.col("repository").is_not_null(),
         {},
-        f"vcs.repository.name in {_ATTRIBUTES}",
+        "its name (resource attribute vcs.repository.name)",
     ),
     _Rule(
         "team",
         "results by team",
         pl.col("team").is_not_null(),
         {},
-        f"team.id in {_ATTRIBUTES}, or teams in the identities file",
+        "its name (resource attribute team.id), or teams in the identities file",
     ),
 )
 
@@ -203,7 +203,7 @@ def _without_price(events: pl.DataFrame) -> list[Gap]:
         "sessions", "model", descending=[True, False]
     )
     lacks = [
-        (model, f"unknown, so that {pluralize(number, 'session lacks', 'sessions lack')} costs")
+        (model, f"unknown: {pluralize(number, 'session lacks', 'sessions lack')} costs")
         for model, _, number in lacking.head(_MOST_MODELS).iter_rows()
     ]
     if more := lacking.height - len(lacks):
@@ -226,8 +226,8 @@ def _without_session(sessions: pl.DataFrame, scopes: pl.DataFrame) -> list[Gap]:
         of_agent = scopes.filter(agent_id=agent)["scope"].sort()
         lines = " or ".join(_SESSION_LINES[scope] for scope in of_agent if scope in _SESSION_LINES)
         switch = lines or "attribute gen_ai.conversation.id on its outermost span"
-        lack = f"missing in {traces} of {number} sessions"
-        gaps.append(Gap(f"session id of {agent}", "sessions of several prompts", switch, lack))
+        lack = f"missing in {traces:,} of {number:,} sessions"
+        gaps.append(Gap(f"session id of {agent}", "sessions with several prompts", switch, lack))
     return gaps
 
 
@@ -255,7 +255,7 @@ def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: floa
             continue
         if there <= rare * number:
             of_which = "sessions" if rule.event is None else f"events {rule.event}"
-            some = f"missing in {number - there} of {number} {of_which}"
+            some = f"missing in {number - there:,} of {number:,} {of_which}"
             gaps.append(Gap(rule.what, rule.figures, switch, *([some] if there else [])))
     return gaps
 

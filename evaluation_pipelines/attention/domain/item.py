@@ -131,7 +131,7 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
         since: The day.
     """
     if lines or signals:
-        parts = [Part("", f"{lines} in telemetry (last {DAYS} days), {signals} in signals")]
+        parts = [Part("", f"{lines:,} in telemetry (last {DAYS} days), {signals:,} in signals")]
         yield Item(
             *("quarantine", "telemetry", State.WARNING),
             pluralize(lines + signals, "unreadable line"),

@@ -240,7 +240,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
     silent = {name for name, _ in facts.silent or ()}
     for arrival in examined.arrivals:
         if arrival.program not in silent:
-            seen = f"{arrival.program}: {arrival.events_per_day:.0f} events a day, last event "
+            seen = f"{arrival.program}: {arrival.events_per_day:,.0f} events a day, last event "
             seen += age(arrival.last_event, facts.now) or "now"
             seen += _off_list_price(examined.costs.get(arrival.program, CostCheck()))
             yield Item("arriving", "telemetry", State.OK, seen)
@@ -248,7 +248,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         parts = [Part(arrival.program, _lacks(arrival.gaps)) for arrival in lacking]
         programs = listed([arrival.program for arrival in lacking])
         seen = f"Telemetry from {programs} lacks data that scores use"
-        remedy = "Set what each agent needs."
+        remedy = "Change the settings of each agent as listed."
         yield Item("gaps", "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
     for day, rows in examined.late_rows.items():
         late = pluralize(rows, "row")
@@ -272,7 +272,7 @@ def _lacks(gaps: Sequence[Gap]) -> str:
 def _off_list_price(costs: CostCheck) -> str:
     if not costs.off:
         return ""
-    of_all = f"{costs.off} of {costs.sessions} sessions"
+    of_all = f"{costs.off:,} of {costs.sessions:,} sessions"
     return f", the reported cost of {of_all} is over 10% off the list price"
 
 
@@ -284,9 +284,8 @@ def _silent(facts: Facts, programs: Sequence[tuple[str, datetime]]) -> Item:
         for name, newest in programs
     ]
     remedy = "Check that the collector is running and writing to the landing folder."
-    command = "evaluation-pipelines status shows how far each file has been read."
     seen = f"No telemetry from {who} for over {facts.stale_hours:g} hours"
-    return Item(STALE, "telemetry", State.WARNING, seen, remedy, command, parts=(*parts,))
+    return Item(STALE, "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
 
 
 def _parked(dates: Sequence[tuple[date, int, str]]) -> Item:
@@ -428,7 +427,7 @@ def _page_of(facts: Facts, raised: RaisedAlert) -> Page:
 
 
 def _spent_page(period: str, spender: str, name: str, *owner: str) -> Page:
-    """Return the sessions of a spender in a day or month, the dearest first."""
+    """Return the sessions of a spender in a day or month, most expensive first."""
     first, last = days_of(period)
     organization = {"organization": owner[0]} if owner else {}
     days = {"from": f"{first}", "to": f"{last}", "sort": "-cost"}
@@ -441,6 +440,6 @@ def _clock(now: datetime, arrivals: Sequence[Arrival]) -> Item:
     if newest - now <= _CLOCK_TOLERANCE:
         return Item("clock", "clock", State.OK, seen)
     ahead = (newest - now).total_seconds() / 60
-    seen += f", and the newest event is {ahead:.0f} minutes later"
+    seen += f", and the latest event is {ahead:,.0f} minutes later"
     advice = "Set the clock of this machine or of the sender (NTP)."
     return Item("clock", "clock", State.WARNING, seen, advice)

@@ -101,7 +101,7 @@ _REPORTED = {
 
 _REMEDIES = {
     FAILED_RUN: "Read the log of the run.",
-    SPENDING: "Look at the dearest sessions, or raise the limit.",
+    SPENDING: "Look at the most expensive sessions, or raise the limit.",
 }
 
 
@@ -136,7 +136,7 @@ def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
         for risk in risks[:LISTED]
     ]
     if len(risks) > LISTED:
-        shown.append(f"and {len(risks) - LISTED} more")
+        shown.append(f"and {len(risks) - LISTED:,} more")
     advice = "Details: evaluation-pipelines show SESSION"
     return Alert(QUALITY_RISKS, cause, below_threshold(len(risks)), "\n".join([*shown, advice]))
 
@@ -202,7 +202,7 @@ def spending_alert(
         names: Name of the spender, and of the organization of a team.
         limit_usd: The limit.
         sessions: Their sessions with ``cost_usd`` and the number of requests whose cost is
-            ``unknown``, the dearest first.
+            ``unknown``, most expensive first.
     """
     spent = usd(sum(session["cost_usd"] for session in sessions))
     unknown = sum(session["unknown"] for session in sessions)
@@ -214,7 +214,7 @@ def spending_alert(
         for session in sessions[:LISTED]
     ]
     if len(sessions) > LISTED:
-        shown.append(f"and {len(sessions) - LISTED} more")
+        shown.append(f"and {len(sessions) - LISTED:,} more")
     if unknown:
         shown.append(f"Requests without a known price: {unknown}")
     who = f"{spender} {' of '.join(map(_name, names))}"
@@ -222,7 +222,7 @@ def spending_alert(
         SPENDING,
         " / ".join((period, spender, *names)),
         f"{who} spent {spent} in {period}"[:_LONGEST_TITLE],
-        "\n".join((f"The limit is {usd(limit_usd)}. The dearest sessions:", *shown)),
+        "\n".join((f"The limit is {usd(limit_usd)}. The most expensive sessions:", *shown)),
     )
 
 

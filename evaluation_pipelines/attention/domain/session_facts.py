@@ -129,7 +129,7 @@ class Risks:
         """Return the reason why the alert named more sessions; ``None`` if it did not."""
         others = self.raised - self.rows.height - self.by_person
         parts = [
-            f"{number} {what}"
+            f"{number:,} {what}"
             for number, what in (
                 (self.by_person, "now scored by a person"),
                 (others, "above it again"),

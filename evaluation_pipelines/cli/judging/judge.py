@@ -99,7 +99,7 @@ def show_judge_changes(
         ),
     ] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="With --anchors: only print what it would cost.")
+        bool, typer.Option("--estimate", help="With --anchors: only print the cost.")
     ] = False,
     max_cost_usd: Annotated[
         float | None,
@@ -203,7 +203,7 @@ def _print(changes: list[JudgeChange]) -> None:
     if not changes:
         print_line(NO_CHANGE)
         return
-    print_table("Changes of judges, the newest first", _COLUMNS, map(_row, changes), essential=6)
+    print_table("Judge changes, latest first", _COLUMNS, map(_row, changes), essential=6)
     for change in changes:
         print_line(f"\n{one_line(title(change.change))}")
         for sentence in (headline(change.row), *sentences(change)):
@@ -251,7 +251,7 @@ _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the log
 def one_session(
     session: Annotated[str, SESSION],
     force: Annotated[
-        bool, typer.Option("--force", help="Judge the session again even if it is judged.")
+        bool, typer.Option("--force", help="Judge the session even if already judged.")
     ] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Judge the session now and wait for the result.")
@@ -316,7 +316,7 @@ def _note_request(stores: Stores, by: str, result: RequestResult) -> None:
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also sessions that are scored or have failed.")
+        bool, typer.Option("--force", help="Also sessions already scored or failed.")
     ] = False,
     obsolete: Annotated[
         bool,

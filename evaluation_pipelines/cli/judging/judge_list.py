@@ -86,7 +86,7 @@ def _print_missing_tools(found: MissingToolCounts, limit: int) -> None:
         ]
         print_table(f"Missing tools, sessions of {period}", _MISSING_TOOLS, rows, essential=4)
         if shown.height < found.tools.height:
-            print_line(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
+            print_line(f"{found.tools.height - shown.height:,} more: use --limit, or --format csv")
     for line in found.lines():
         print_line(one_line(line))
 
@@ -134,11 +134,11 @@ def list_judge(  # noqa: PLR0913, PLR0917 - one parameter per option
     judge_model: Annotated[str | None, typer.Option(help="Only scores by this model.")] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="Every judgment, not only the last, and finished batches."),
+        typer.Option("--all", help="Every judgment, not only the latest, and finished batches."),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Show only the newest N. Default: 50."),
+        typer.Option(min=1, metavar="N", help="Only the latest N. Default: 50."),
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
@@ -342,7 +342,7 @@ def _print_failures(stores: Stores, chosen: Sequence[Score]) -> None:
     if not failed:
         return
     newest = [score.score_id for score in failed[-_MAX_FAILURES:]]
-    print_line(f"\n{pluralize(len(failed), 'failure')}, the newest with the model's last words:")
+    print_line(f"\n{pluralize(len(failed), 'failure')}, the latest with the model's last words:")
     for score in ScoreStore(stores.ledger).with_ids(newest).values():
         print_line(f"  {one_line(score.session_key)}: {one_line(score.error_message or '')}")
         if words := _last_words(score):

@@ -46,7 +46,7 @@ def unless_judged() -> Iterator[None]:
 _REFUSALS = {
     "conflict": "is being scored: wait for the result, or omit --force",
     "not_terminal": "has not ended yet",
-    "expired": "is not judged anymore: its texts have expired (EVAL_KEEP_TEXTS_DAYS or "
+    "expired": "is not judged anymore: its text has expired (EVAL_KEEP_TEXTS_DAYS or "
     "EVAL_KEEP_EVENTS_DAYS), its score stays",
     "unknown": "is not a session of the lake: see `evaluation-pipelines sessions`",
 }

@@ -49,14 +49,14 @@ def validate_judge(
     attacks: Annotated[
         bool | None,
         typer.Option(
-            "--attacks/--no-attacks", help="Also sessions with hostile texts. Default: yes."
+            "--attacks/--no-attacks", help="Also sessions with hostile text. Default: yes."
         ),
     ] = None,
     max_cost_usd: Annotated[
         float | None, typer.Option(min=0, callback=known_number, help="Maximum cost.")
     ] = None,
     last: Annotated[
-        bool, typer.Option("--last", help="Show the newest run again and ask nothing.")
+        bool, typer.Option("--last", help="Show the latest run without judging.")
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:

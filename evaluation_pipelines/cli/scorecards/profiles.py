@@ -66,7 +66,7 @@ def list_profiles(
         str | None, typer.Argument(metavar="[PROFILE]", help="Print this profile, in YAML.")
     ] = None,
     version: Annotated[
-        int | None, typer.Option(help="With PROFILE: version. Default: the newest.")
+        int | None, typer.Option(help="With PROFILE: version. Default: the latest.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also older versions.")] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,

@@ -123,7 +123,7 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(metavar="N", help="Only events after this position.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show only the newest N.")
+        int | None, typer.Option(min=1, metavar="N", help="Only the latest N.")
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.TABLE,
@@ -132,10 +132,10 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """List scorecards, overrides, or score events.
 
-    cards: scorecards with the newest overrides. Name a session, an agent or a time range. The table
-    also has the scores of sessions without a scorecard of their best match, and no scores of
-    sessions awaiting review. overrides: human scores and whether they apply, newest last. events:
-    changes of scores, oldest first. To follow them, pass the last position to --after.
+    cards: scorecards with the latest overrides. Name a session, an agent or a time range. The table
+    also lists sessions without a best-match scorecard, and hides scores of sessions awaiting
+    review. overrides: human scores and whether they apply, oldest first. events: score changes,
+    oldest first. To follow them, pass the last position to --after.
     """
     is_cards, is_special = what is Listed.CARDS, form in {OutputFormat.PARQUET, OutputFormat.JSONL}
     refuse_unused(

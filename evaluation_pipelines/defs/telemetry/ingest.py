@@ -67,7 +67,7 @@ def _quarantine_share(stores: Stores) -> dg.AssetCheckResult:
         passed=share <= limit,
         metadata={
             "expected": f"at most {limit:.2%} of the lines read in the last 24 hours",
-            "found": f"{share:.2%}: {totals.quarantined} of {totals.lines}",
+            "found": f"{share:.2%}: {totals.quarantined:,} of {totals.lines:,}",
             "where": stores.lake.where("quarantine"),
         },
     )
@@ -136,7 +136,7 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
         (lag.path, lag.unread_bytes, lag.newest_event and f"{lag.newest_event:%F %T}")
         for lag in lags[:_FILES_SHOWN]
     ]
-    table = markdown_table(("file", "unread bytes", "newest event (UTC)"), rows)
+    table = markdown_table(("file", "unread bytes", "last event (UTC)"), rows)
     return {
         "files": report.files,
         **asdict(report.counts),

@@ -147,7 +147,9 @@ def _identifier(node: yaml.Node) -> Identifier:
         raise _FaultError(node, f"an entry of ids must have one of {', '.join(ID_KINDS)}")
     agent = _text(fields["agent"], "agent") if "agent" in fields else None
     if agent is not None and agent not in SOURCE_CLIS:
-        raise _FaultError(fields["agent"], f"agent {agent!r} is none of {', '.join(SOURCE_CLIS)}")
+        raise _FaultError(
+            fields["agent"], f"agent {agent!r} is not one of {', '.join(SOURCE_CLIS)}"
+        )
     first, last = _dates(fields)
     (kind,) = kinds
     value = _text(fields[kind], kind)
@@ -181,7 +183,7 @@ def _mapping(
         if name in found:
             raise _FaultError(key, f"{what} has {name!r} more than once")
         if allowed is not None and name not in allowed:
-            raise _FaultError(key, f"{what} has {name!r}, which is none of {', '.join(allowed)}")
+            raise _FaultError(key, f"{what} has {name!r}, which is not one of {', '.join(allowed)}")
         found[name] = value
     return found
 

@@ -242,7 +242,7 @@ def reputation_is_in_range(scores: pl.DataFrame) -> CheckResult:
         "reputation_is_in_range",
         broken.is_empty(),
         "scores from -1 to 1, confidence from 0 to 1",
-        f"{broken.height} identities outside",
+        f"{broken.height:,} identities outside",
         examples_of(broken),
     )
 
@@ -263,7 +263,7 @@ def agent_scores_are_in_range(scores: pl.DataFrame) -> CheckResult:
         AGENT_SCORES.name,
         "agent_scores_are_in_range",
         broken.is_empty(),
-        f"0 to 1000 from {CALIBRATED_AT} evaluations on, null below",
-        f"{broken.height} agents outside",
+        f"0 to 1000 with at least {CALIBRATED_AT} evaluations, null below",
+        f"{broken.height:,} agents outside",
         examples_of(broken),
     )

@@ -16,7 +16,7 @@ def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, .
         "scores_are_in_range",
         broken.is_empty(),
         "every dimension and the composite null or from 0 to 10",
-        f"{broken.height} rows with a score outside",
+        f"{broken.height:,} rows with a score outside",
         examples_of(broken),
     )
 
@@ -37,8 +37,9 @@ def every_score_has_its_session(
         table.name,
         "every_score_has_its_session",
         orphans.is_empty() and unscored.is_empty(),
-        f"{sessions.height} scores, one for each session window",
-        f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
+        f"{sessions.height:,} scores, one for each session window",
+        f"{orphans.height:,} scores without a session, "
+        f"{unscored.height:,} sessions without a score",
         examples_of(pl.concat([orphans, unscored])),
     )
 
@@ -53,8 +54,8 @@ def every_report_has_its_session(
         table.name,
         "every_report_has_its_session",
         orphans.is_empty(),
-        f"{reports.height} reports, each of a session window",
-        f"{orphans.height} reports without one",
+        f"{reports.height:,} reports, each of a session window",
+        f"{orphans.height:,} reports without one",
         examples_of(orphans.sort(keys)),
     )
 
@@ -80,8 +81,8 @@ def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) ->
         table.name,
         "calls_add_up",
         wrong.is_empty(),
-        f"{calls} calls with a known outcome, as in the sessions",
-        f"{int(reported['total_calls'].sum())} calls, {wrong.height} sessions that differ",
+        f"{calls:,} calls with a known outcome, as in the sessions",
+        f"{int(reported['total_calls'].sum()):,} calls, {wrong.height:,} sessions that differ",
         examples_of(wrong),
     )
 
@@ -97,8 +98,8 @@ def every_event_is_in_a_session(
         table.name,
         "every_event_is_in_a_session",
         missing.is_empty(),
-        f"windows of all {sent.height} sessions that sent events",
-        f"{missing.height} sessions without a window",
+        f"windows of all {sent.height:,} sessions that sent events",
+        f"{missing.height:,} sessions without a window",
         examples_of(missing),
     )
 
@@ -132,7 +133,7 @@ def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> CheckResult:
         "sequences_have_no_gaps",
         gaps.is_empty(),
         "no gap in the event sequence of any session",
-        f"{missing} missing events in {gaps.height} session windows",
+        f"{missing:,} missing events in {gaps.height:,} session windows",
         examples_of(gaps.select("session_key", "missing_events")),
         "warning",
     )

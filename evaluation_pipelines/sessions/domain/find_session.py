@@ -43,7 +43,7 @@ class AmbiguousBeginningError(AmbiguousSessionError):
         keys = sorted({key for key, _ in candidates})
         more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
         SessionNotFoundError.__init__(
-            self, f"Several sessions begin with {name}: {', '.join(keys[:_MAX_NAMED])}{more}"
+            self, f"Several sessions start with {name}: {', '.join(keys[:_MAX_NAMED])}{more}"
         )
         self.candidates = tuple(candidates)
 

@@ -101,8 +101,8 @@ _POSTGRESQL_FAILURES: dict[str, tuple[type[LedgerError], str]] = {
 """SQLSTATE of PostgreSQL -> error."""
 
 _CUT = (
-    "the connection failed. Check that the server runs, then run the step again: what was "
-    "committed is not done twice"
+    "the connection failed. Check that the server runs, then run the step again: committed work "
+    "is not repeated"
 )
 
 _ALIVE = (

@@ -99,12 +99,11 @@ def _migrate(connection: sa.Connection, stored: str) -> None:
     if stored not in known:
         url = connection.engine.url.render_as_string(hide_password=True)
         raise UnknownRevisionError(
-            f"The ledger {url} has revision {stored}, which this version does not know (its oldest "
-            f"is {BASELINE_REVISION}, its newest {NEWEST_REVISION}): another version of this "
-            "program wrote it. If that was a newer one, use it. If it was an older one, open the "
-            f"ledger once with the last release whose newest revision is {BASELINE_REVISION}, and "
-            "then with this one, or set EVAL_DATA_DIR to a new folder and ingest the telemetry "
-            "again."
+            f"The ledger {url} has revision {stored}, which this version does not know (it knows "
+            f"{BASELINE_REVISION} to {NEWEST_REVISION}): another version of this program wrote it. "
+            "If that was a newer one, use it. If it was an older one, open the ledger once with "
+            f"the last release that ends with revision {BASELINE_REVISION}, and then with this "
+            "one, or set EVAL_DATA_DIR to a new folder and ingest the telemetry again."
         )
     command.upgrade(config, "head")
 

@@ -419,10 +419,10 @@ class IngestCounts:
             ("unrecognized records", self.unknown_records),
             ("repeated records", self.repeated_records),
             ("records without a session", self.unattributed),
-            ("events of what was forgotten, left out", self.forgotten),
+            ("erased events, left out", self.forgotten),
         ):
             if number:
-                yield f"{what}: {number}"
+                yield f"{what}: {number:,}"
         yield from self.changes(first_date)
 
     def changes(self, first_date: date) -> Iterator[str]:
@@ -436,4 +436,4 @@ class IngestCounts:
             (f"events before {first_date}, assigned to that date", self.out_of_range),
         ):
             if number:
-                yield f"{what}: {number}"
+                yield f"{what}: {number:,}"

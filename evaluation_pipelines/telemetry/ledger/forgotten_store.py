@@ -46,7 +46,7 @@ def read_forgotten(ledger: Ledger, key_path: Path, known: Forgotten = _NOTHING) 
     key = read_key(key_path)
     if key is None:
         raise SecretKeyError(
-            f"{key_path}, the key of what was forgotten, is missing: without it, it would be read "
+            f"{key_path}, the key of erased data, is missing: without it, that would be read "
             "again. Restore the file from a backup, or set EVAL_FORGOTTEN_KEY_PATH."
         )
     return Forgotten(key, hashes, version)

@@ -1,5 +1,6 @@
 """Entries of the quarantine: lines, and records of lines, that could not be read."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -21,6 +22,11 @@ _KEY = ["file_id", "offset", "record_index"]
 
 _STANDARDS = {"UTF-N": "UTF-8", "ISO N": "ISO 8601"}
 """Names that contain a number, restored after the numbers of a reason were replaced."""
+
+
+_WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got `([^`]+)`(?: - at `([^`]+)`)?")
+_JSON_PLACE = re.compile(r": line \S+ column \S+ \(char (\w+)\)")
+"""Places in messages of JSON parsers, with digits or N."""
 
 
 class NoSuchEntryError(UserError):
@@ -175,6 +181,16 @@ def without_numbers(reason: pl.Expr) -> pl.Expr:
     return reason.str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
 
 
+def plain_reason(reason: str) -> str:
+    """Return a reason with the messages of parsers in plain words, shortened."""
+    return _JSON_PLACE.sub(r" (character \1)", _WRONG_TYPE.sub(_wrong_type, reason))
+
+
+def _wrong_type(found: re.Match[str]) -> str:
+    expected, got, place = found.groups()
+    return f"{place or 'a field'} has the wrong type: {got}, not {expected}"
+
+
 def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
     """Return the entry with this name, or the only one whose name begins so.
 
@@ -198,7 +214,7 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
         return found[0]
     if found:
         examples = ", ".join(entry.name for entry in found[:3])
-        raise NoSuchEntryError(f"{name!r} is the beginning of {len(found)} entries: {examples} ...")
+        raise NoSuchEntryError(f"{len(found)} entries start with {name!r}: {examples} ...")
     raise NoSuchEntryError(
         f"The quarantine has no entry {name!r}. List the names with: "
         "evaluation-pipelines quarantine list --entries"

@@ -53,7 +53,7 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     unknown = {"user_id": None, "repository": None, "team": None}
     (found,) = arrivals(events(*({**arrival, **bare} for arrival in ALL)), sessions(unknown))
     assert [gap.what for gap in found.gaps] == [
-        *("texts of prompts", "parameters of tool calls", "model", "tokens"),
+        *("prompt text", "tool call parameters", "model", "tokens"),
         *("person", "repository", "team"),
     ]
     switches = [gap.switch for gap in found.gaps]
@@ -70,8 +70,7 @@ def test_models_without_a_price_are_named_with_their_sessions_and_the_file() -> 
     (found,) = arrivals(events(*ALL * 3, *rows, no_tokens), sessions({}))
     (gap,) = found.gaps
     assert f"{gap}" == (
-        "price of own unknown, so that 2 sessions lack costs (affects cost efficiency, points per "
-        "dollar)"
+        "price of own unknown: 2 sessions lack costs (affects cost efficiency, points per dollar)"
     )
     assert gap.switch.startswith("its price in data/prices.yaml ")
 
@@ -127,7 +126,7 @@ def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
     rows = [{"event_name": "user_prompt", "has_content": at == 0} for at in range(20)]
     (rare,) = arrivals(events(*rows), sessions({}))
     assert [(gap.what, gap.lack) for gap in rare.gaps] == [
-        ("texts of prompts", "missing in 19 of 20 events user_prompt")
+        ("prompt text", "missing in 19 of 20 events user_prompt")
     ]
     assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
 

@@ -239,7 +239,7 @@ def test_an_installation_that_is_well() -> None:
         (
             examined(Arrival("codex", NOW + timedelta(minutes=5), 1.0, ())),
             "warning",
-            "It is 2026-06-01 12:00:00 UTC here, and the newest event is 5 minutes later",
+            "It is 2026-06-01 12:00:00 UTC here, and the latest event is 5 minutes later",
             "NTP",
         ),
         (

@@ -36,7 +36,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
         ["s3#baseline-1", "49", "red", *of, "inconsistent_total,"],
     ]
     assert (
-        "1 failure, the newest with the model's last words:\n  s2#baseline-1: no ver" in listed.out
+        "1 failure, the latest with the model's last words:\n  s2#baseline-1: no ver" in listed.out
     )
     assert "Decent \N{REPLACEMENT CHARACTER}[31mwork" in listed.out
     assert "I would say = 70." in listed.out

@@ -69,11 +69,11 @@ def test_a_file_may_have_no_people(text: str) -> None:
         ("people: [ada]\n", "line 1: people is not a mapping (key: value)"),
         ("- ada\n", "line 1: the file is not a mapping (key: value)"),
         ("{}\n", "line 1: the file has no people"),
-        ("folk: {}\n", "line 1: the file has 'folk', which is none of people"),
+        ("folk: {}\n", "line 1: the file has 'folk', which is not one of people"),
         ("people:\n  ada:\n", "line 2: person 'ada' is not a mapping (key: value)"),
         (
             "people:\n  ada: {nam: x}\n",
-            "line 2: person 'ada' has 'nam', which is none of name, team, ids",
+            "line 2: person 'ada' has 'nam', which is not one of name, team, ids",
         ),
         ("people:\n  ada: {}\n  ada: {}\n", "line 3: people has 'ada' more than once"),
         ("people:\n  ada: {name: }\n", "line 2: name is not a text"),
@@ -93,7 +93,7 @@ def test_a_file_may_have_no_people(text: str) -> None:
         ),
         (
             ids("{email: a@x, agent: clod}"),
-            f"line 4: agent 'clod' is none of {', '.join(SOURCE_CLIS)}",
+            f"line 4: agent 'clod' is not one of {', '.join(SOURCE_CLIS)}",
         ),
         (
             ids("{email: a@x, from: 2026-02-01, to: 2026-01-31}"),

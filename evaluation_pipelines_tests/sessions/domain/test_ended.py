@@ -142,7 +142,10 @@ def test_a_user_is_also_known_by_the_anonymous_id_that_was_sent_as_user_id() -> 
     [
         ({"all": {}}, "'all' must have a name, and name at least one column"),
         ({" ": {"user_id": "ci"}}, "must have a name"),
-        ({"long": {"user_id": "ci", "prompt": "x"}}, "'long' names prompt, which is none of: org"),
+        (
+            {"long": {"user_id": "ci", "prompt": "x"}},
+            "'long' names prompt, which is not one of: org",
+        ),
     ],
 )
 def test_a_rule_that_excludes_everything_or_names_no_column_is_refused(

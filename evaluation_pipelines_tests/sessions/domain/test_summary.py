@@ -257,7 +257,7 @@ def test_near_names_are_offered_and_else_some_that_are_known() -> None:
 
 def test_of_many_sessions_that_begin_alike_five_are_named() -> None:
     found = AmbiguousBeginningError("s", [(f"s{at}", "default") for at in range(7)])
-    assert str(found) == "Several sessions begin with s: s0, s1, s2, s3, s4 and 2 more"
+    assert str(found) == "Several sessions start with s: s0, s1, s2, s3, s4 and 2 more"
 
 
 def test_a_repository_is_called_by_the_last_part_of_its_address() -> None:

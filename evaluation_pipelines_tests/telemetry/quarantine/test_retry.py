@@ -39,6 +39,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     find_entry,
     group_entries,
     newest_entries,
+    plain_reason,
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
@@ -515,6 +516,32 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
     assert found[0].newest.offset == 2
 
 
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("not UTF-8 at byte 7", "not UTF-8 at byte 7"),
+        (
+            "not JSON: Expecting value: line 1 column 8 (char 7)",
+            "not JSON: Expecting value (character 7)",
+        ),
+        (
+            "not JSON: Expecting value: line N column N (char N)",
+            "not JSON: Expecting value (character N)",
+        ),
+        (
+            "not an OTLP span: Expected `array | null`, got `str` - at `$.a[...].b`",
+            "not an OTLP span: $.a[...].b has the wrong type: str, not array | null",
+        ),
+        (
+            "not an OTLP span: Expected `int`, got `str`",
+            "not an OTLP span: a field has the wrong type: str, not int",
+        ),
+    ],
+)
+def test_messages_of_parsers_are_shown_in_plain_words(reason: str, shown: str) -> None:
+    assert plain_reason(reason) == shown
+
+
 def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
     workplace: Workplace,
 ) -> None:
@@ -529,7 +556,7 @@ def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
         with pytest.raises(NoSuchEntryError, match="quarantine list --entries"):
             find_entry(frame, name)
     assert find_entry(frame, both[1].name[:-2]) == both[1]
-    with pytest.raises(NoSuchEntryError, match="is the beginning of 2 entries"):
+    with pytest.raises(NoSuchEntryError, match="2 entries start with"):
         find_entry(frame, both[0].file_id)
 
 

@@ -100,7 +100,7 @@ SESSION_INDEX = sa.Table(
     METADATA,
     column("session_id", sa.String, "session.id as sent", primary_key=True),
     column("organization_id", sa.String, "'*': named by an attribution only", primary_key=True),
-    column("session_date", sa.Date, "UTC day the session began: partition of its events"),
+    column("session_date", sa.Date, "UTC day the session started: partition of its events"),
     column("first_event_time", UtcTime, "time of its first event"),
     column("parent_session_id", sa.String, "session it is filed under", nullable=True),
     column(
@@ -178,7 +178,7 @@ INGEST_BATCHES = sa.Table(
     column(
         "forgotten",
         sa.BigInteger,
-        "events of what was forgotten, left out",
+        "erased events, left out",
         server_default=sa.text("0"),
     ),
     column(
@@ -267,7 +267,7 @@ ERASURES = sa.Table(
     column("erasure_id", sa.Integer, "grows", primary_key=True),
     column("subject", sa.String, "person, user, session or organization"),
     column("requested_by", sa.String, "user of the operating system who asked for it"),
-    column("requested_at", UtcTime, "when it began"),
+    column("requested_at", UtcTime, "when it started"),
     column("completed_at", UtcTime, "when nothing was left, null: run it again", nullable=True),
     sqlite_autoincrement=True,
 )

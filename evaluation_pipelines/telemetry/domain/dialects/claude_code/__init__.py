@@ -68,7 +68,7 @@ def _slash_command(landing: str | None) -> SettingsFile:
     """
     files, hint = (f"{landing} ", "") if landing else ("", "FILE ")
     text = f"""---
-description: Score how well the agent worked in the newest session with a masque
+description: Score how well the agent worked in the latest session with a masque
 argument-hint: "{hint}[--session KEY | --all]"
 allowed-tools: Bash(evaluation-pipelines score:*)
 ---
