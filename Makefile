@@ -79,6 +79,7 @@ lint-types:
 
 lint-rest:
 	$(BIN)/python -m evaluation_pipelines_tests.wording
+	$(BIN)/pytest -q evaluation_pipelines_tests/test_repository.py
 	$(BIN)/lint-imports --no-logo --no-cache
 	cd sql/duckdb && $(abspath $(BIN))/sqlfluff lint .
 	cd sql/clickhouse && $(abspath $(BIN))/sqlfluff lint .

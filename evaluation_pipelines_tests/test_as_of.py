@@ -107,7 +107,7 @@ class Life(NamedTuple):
 Reputation = tuple[list[dict[str, Any]], list[dict[str, Any] | None]]
 
 
-def reputation_of_agent(store: ReputationStore, now: datetime) -> Reputation:
+def agent_reputation(store: ReputationStore, now: datetime) -> Reputation:
     """Return the output of the reputation commands for the only agent."""
     identity = str(identity_id("default", "claude-code"))
     return scored_agents(store, now).to_dicts(), weekly_scores(store, identity, now)
@@ -160,7 +160,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         shown["first"] = look(place.stores, HOURS["first"])
         with open_reputation(place.settings, HOURS["first"]) as store:
             bridge_sessions(place.stores, store, [JUNE_1], HOURS["first"])
-            reputation = reputation_of_agent(store, HOURS["first"])
+            reputation = agent_reputation(store, HOURS["first"])
         run_pipeline(
             place, HOURS["second"], more("s1", 2 * 3600), session_with_texts("s3", 3 * 3600)
         )
@@ -237,9 +237,9 @@ def test_the_past_is_read_only_and_names_tables_without_a_past(life: Life) -> No
 
 def test_reputation_as_of_a_time_is_the_one_shown_at_that_time(life: Life) -> None:
     with reputation_as_of(life.stores, HOURS["first"]) as store:
-        assert reputation_of_agent(store, HOURS["first"]) == life.reputation
+        assert agent_reputation(store, HOURS["first"]) == life.reputation
     with reputation_as_of(life.stores, HOURS["third"]) as store:
-        (agent,), weeks = reputation_of_agent(store, HOURS["third"])
+        (agent,), weeks = agent_reputation(store, HOURS["third"])
     # s1 went on with a failure and was scored again, s2 was corrected to 20: only s3 passes.
     evaluated = life.shown["third"].tables["session_evaluations"]
     assert [row["passed"] for row in evaluated] == [False, False, True]

@@ -206,7 +206,7 @@ MOST = {
 
 
 @cache
-def rows_of_file(path: Path) -> int:
+def lake_file_rows(path: Path) -> int:
     """Rows of a file of the lake, which never changes."""
     return pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 0
 
@@ -254,7 +254,7 @@ def counted(workplace: Workplace) -> Iterator[Counter[str]]:
         return counted_method
 
     def count_read(files: StoredFiles) -> dict[str, int]:  # which DuckDB reads
-        found = [rows_of_file(Path(files.store.where(path))) for path in files.paths]
+        found = [lake_file_rows(Path(files.store.where(path))) for path in files.paths]
         return {"read": len(found), "rows": sum(found)}
 
     def counting_open(landing: Landing, *which: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Words that the project does without, and patterns that may only become rarer.
+"""Words and names that the project does without, and patterns that may only become rarer.
 
 ``python -m evaluation_pipelines_tests.wording`` prints every forbidden word with its place, and
 every pattern that is more frequent than ``wording.toml`` allows; then it fails. With ``--lower`` it
@@ -23,7 +23,8 @@ BUDGET = Path(__file__).with_suffix(".toml")
 _SUFFIXES = {".py", ".sql", ".md", ".toml", ".yaml", ".html", ".css", ".js"}
 _IN_ANY_FILE = re.compile(
     r"\b(nobody|somebody|anybody|besides?|mend(s|ed|ing|able)?|tells? of|told of"
-    r"|(?:is|are|was) no more|says else|so many)\b",
+    r"|(?:is|are|was) no more|says else|so many"
+    r"|for each in \w+|def (?!test_)\w+_of_\w+)\b",
     re.IGNORECASE,
 )
 _IN_TEXTS = re.compile(
@@ -97,10 +98,10 @@ def texts() -> Iterator[Text]:
             yield Text("shown", place, html.unescape(re.sub(r"<(?!h\d)[^>]+>", " ", shown)))
     for path in package.rglob("*.py"):
         if not str(path.relative_to(ROOT)).startswith(_FOR_JUDGES):
-            yield from _texts_of_module(path)
+            yield from _module_texts(path)
 
 
-def _texts_of_module(path: Path) -> Iterator[Text]:
+def _module_texts(path: Path) -> Iterator[Text]:
     source, name = path.read_text("utf-8"), str(path.relative_to(ROOT))
     tree, seen = ast.parse(source), set[int]()
     for node in ast.walk(tree):

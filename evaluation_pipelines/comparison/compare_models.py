@@ -81,7 +81,7 @@ def compare_models(
     seen = stores if as_of is None else stores_as_of(stores, as_of)
     lake = seen.lake.snapshot()
     runs, evaluations = runs_to_compare(lake, question)
-    watches = question.by.is_of_models
+    watches = question.by.compares_models
     found = compare(runs, _audits(seen), question, now, as_of, watches=watches)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
     has_card = pl.col("card_id").is_in(ids)

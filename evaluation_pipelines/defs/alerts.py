@@ -9,7 +9,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.attention.domain.messages import failed_run_alert
 from evaluation_pipelines.attention.send import raise_alert
-from evaluation_pipelines.defs.runs import end_alerts_of_good_jobs
+from evaluation_pipelines.defs.runs import end_good_job_alerts
 from evaluation_pipelines.defs.telemetry.sensors import has_recorded_failures
 from evaluation_pipelines.evaluations.send import send_evaluations
 from evaluation_pipelines.storage.lock import LockTimeoutError
@@ -33,7 +33,7 @@ def alerts_sensor(
 ) -> dg.SkipReason:
     """Run the alert checks; the ledger keeps an alert from being sent twice."""
     now = datetime.now(UTC)
-    end_alerts_of_good_jobs(context.instance, stores.ledger, now)
+    end_good_job_alerts(context.instance, stores.ledger, now)
     found = check_alerts(stores, now, context.log)
     summary = ", ".join(f"{number} {what}" for what, number in found.items())
     return dg.SkipReason(f"alerts: {summary or 'none'}")

@@ -120,7 +120,7 @@ _UNKNOWN_FOR = timedelta(days=1)
 """A run may be unknown here and known to another instance of Dagster with the same ledger."""
 
 
-def end_alerts_of_good_jobs(instance: dg.DagsterInstance, ledger: Ledger, now: datetime) -> None:
+def end_good_job_alerts(instance: dg.DagsterInstance, ledger: Ledger, now: datetime) -> None:
     """End the open alerts of failed runs whose work was done since, or that were deleted.
 
     Raises:

@@ -371,7 +371,7 @@ def review_demo(stores: Stores, now: datetime) -> DemoReviews | None:
     review.begin(now)
     waiting = review.waiting()
     nights = sorted({sample.session_date for sample in waiting})
-    answered = _answer(review, _samples_of_nights(waiting, nights[:_ANSWERED_NIGHTS]), now)
+    answered = _answer(review, _night_samples(waiting, nights[:_ANSWERED_NIGHTS]), now)
     corrected = _correct(stores, waiting, nights[:1], now)
     return DemoReviews(answered, corrected, len(review.waiting()))
 
@@ -382,7 +382,7 @@ def raise_demo_alerts(stores: Stores, now: datetime) -> None:
     check_alerts(replace(stores, settings=settings), now, _SILENT)
 
 
-def _samples_of_nights(samples: list[AuditSample], nights: list[date]) -> list[AuditSample]:
+def _night_samples(samples: list[AuditSample], nights: list[date]) -> list[AuditSample]:
     return [sample for sample in samples if sample.session_date in nights]
 
 

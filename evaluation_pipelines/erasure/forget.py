@@ -62,7 +62,7 @@ from evaluation_pipelines.storage.lock import ERASE, Hold, LockLostError, LockTi
 from evaluation_pipelines.storage.store import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
-from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
+from evaluation_pipelines.telemetry.forgotten_events import all_pseudonyms
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
 
 _MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
@@ -223,7 +223,7 @@ def erase_identities(context: ErasureContext) -> bool:
         return True
     except UnicodeDecodeError:
         return False
-    pseudonyms = pseudonyms_of_any_time(context.stores.settings)
+    pseudonyms = all_pseudonyms(context.stores.settings)
 
     def is_gone(person_id: str) -> bool:
         stored = person_id if pseudonyms is None else pseudonyms.of(person_id)

@@ -24,8 +24,8 @@ from evaluation_pipelines.storage.replaced_parts import Change, removed_rows, re
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,
-    is_of_forgotten_session,
     names_forgotten,
+    session_is_forgotten,
 )
 
 _HALF_WRITTEN = timedelta(seconds=60)
@@ -134,7 +134,7 @@ def remaining_rows(rows: pl.DataFrame, table: Table, forgotten: Forgotten) -> pl
     key = "session_id" if "session_id" in rows.columns else "session_key"
     session = pl.col(key).str.replace(r"#[^#]*$", "") if key == "session_key" else pl.col(key)
     sessions = rows.select("organization_id", session_id=session)
-    left = rows.filter(~is_of_forgotten_session(sessions, forgotten))
+    left = rows.filter(~session_is_forgotten(sessions, forgotten))
     if _REQUESTED_BY not in rows.columns:
         return left
     names = left[_REQUESTED_BY].drop_nulls().unique()

@@ -34,7 +34,7 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     named_organizations,
 )
 from evaluation_pipelines.telemetry.domain.subagents import Parents
-from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
+from evaluation_pipelines.telemetry.forgotten_events import all_pseudonyms
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines.telemetry.session_dates import stored_parents
 
@@ -119,7 +119,7 @@ def _stored_as(stores: Stores, known: _Known) -> Iterator[_Known]:
     Telemetry that is older than pseudonyms has ids, and identities may have either.
     """
     yield known
-    pseudonyms = pseudonyms_of_any_time(stores.settings)
+    pseudonyms = all_pseudonyms(stores.settings)
     if pseudonyms is not None and known.subject.kind in {"person", "user"}:
         yield _Known(
             replace(known.subject, value=pseudonyms.of(known.subject.value)),

@@ -163,7 +163,7 @@ def _joined(first: float, second: float, correlation: float) -> float:
     return float(np.sqrt(max(square, 0.0)))
 
 
-def correlation_of_means(alike: Numbers, by_run: Numbers, clusters: Codes) -> float:
+def means_correlation(alike: Numbers, by_run: Numbers, clusters: Codes) -> float:
     """Return the correlation of the errors of two means over the same runs; 0 if it is unknown.
 
     It is that of what both means become without each of the clusters.

@@ -250,7 +250,7 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
     faults = list(files.faults)
     for path, profile in files.profiles:
         origin: Origin = "shipped" if path.parent == SHIPPED else "file"
-        if origin == "shipped" and _is_of_program(registry, profile):
+        if origin == "shipped" and _belongs_to_a_program(registry, profile):
             continue
         offered = _switched(settings, registry, profile) if origin == "shipped" else profile
         try:
@@ -265,7 +265,7 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
     return Synced(registry, tuple(faults))
 
 
-def _is_of_program(registry: Registry, profile: JudgeProfile) -> bool:
+def _belongs_to_a_program(registry: Registry, profile: JudgeProfile) -> bool:
     return any(registered.origin == "api" for registered in registry.history(profile.id)[-1:])
 
 

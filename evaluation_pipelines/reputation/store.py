@@ -66,7 +66,7 @@ def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, se
     signals = clickhouse.select("select_signal_references", _SIGNALS)
     evaluations = clickhouse.select("select_evaluation_references", _SIGNALS)
     gone = {name: _named(rows, forgotten) for name, rows in (("s", signals), ("e", evaluations))}
-    of_organization = _is_of_forgotten_organization(signals, forgotten)
+    of_organization = _organization_is_forgotten(signals, forgotten)
     identities = set(signals.filter(of_organization)["identity_id"]) - set(
         signals.filter(~of_organization)["identity_id"]
     )
@@ -94,7 +94,7 @@ def _named(rows: pl.DataFrame, forgotten: Forgotten) -> set[str]:
     }
 
 
-def _is_of_forgotten_organization(signals: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
+def _organization_is_forgotten(signals: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
     is_of = [forgotten.has_organization(signal) for signal in signals["organization_id"]]
     return pl.Series(is_of, dtype=pl.Boolean)
 

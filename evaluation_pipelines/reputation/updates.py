@@ -14,10 +14,10 @@ from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, withheld
 from evaluation_pipelines.reputation.domain.signals import (
-    external_evaluations_of_agents,
+    agent_external_evaluations,
+    agent_session_evaluations,
     identity_id,
     outcome_signals,
-    session_evaluations_of_agents,
     session_signals,
 )
 from evaluation_pipelines.reputation.external_signals import load_external_signals
@@ -161,8 +161,8 @@ def bridge_sessions(
         external_evaluations(stores.lake, [day]).with_columns(session_date=day)
         for day in sorted(dates)
     ]
-    external = external_evaluations_of_agents(pl.concat(by_day), sessions)
-    evaluations = pl.concat([session_evaluations_of_agents(sessions), external])
+    external = agent_external_evaluations(pl.concat(by_day), sessions)
+    evaluations = pl.concat([agent_session_evaluations(sessions), external])
     dated = pl.concat(by_day).join(external.select("evaluation_id"), on="evaluation_id")
     others = dated.select("session_date", event_id="evaluation_id").cast(ids.schema)
     # First, so that whatever is written after it is found again.

@@ -152,11 +152,11 @@ class WrittenTexts:
         """Return TRIGGERED of ``sessions``; empty for a profile without disqualifiers."""
         if not profile.disqualifiers:
             return TRIGGERED.to_frame()
-        texts = pl.concat([self._texts_of_day(day) for day in sessions["session_date"].unique()])
+        texts = pl.concat([self._day_texts(day) for day in sessions["session_date"].unique()])
         written = texts.join(sessions, on=SESSION_KEY, how="semi")
         return triggered(written, profile.disqualifiers)
 
-    def _texts_of_day(self, day: date) -> pl.DataFrame:
+    def _day_texts(self, day: date) -> pl.DataFrame:
         if day not in self._read:
             events = read_events_with_texts(
                 self._lake, day, columns=EVENT_COLUMNS, events_where=IS_WRITTEN

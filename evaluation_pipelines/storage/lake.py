@@ -444,7 +444,7 @@ class OtherLedgerError(LakeError):
     """The lake belongs to another ledger."""
 
 
-def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
+def check_lake_ledger(lake: Lake, ledger: Ledger, *, note: bool) -> None:
     """Refuse a lake of another ledger; with ``note`` a lake of none is noted as this one's.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.lake import Lake, check_ledger_of_lake
+from evaluation_pipelines.storage.lake import Lake, check_lake_ledger
 from evaluation_pipelines.storage.landing import LandingSource, open_landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
@@ -45,7 +45,7 @@ def open_stores(settings: Settings, *, is_served: bool = False) -> Iterator[Stor
     keep_private()
     with closing(open_ledger(settings.ledger_url, is_served=is_served)) as ledger:
         stores = _stores(settings, ledger)
-        check_ledger_of_lake(stores.lake, ledger, note=True)
+        check_lake_ledger(stores.lake, ledger, note=True)
         yield stores
 
 
@@ -70,7 +70,7 @@ def read_stores(settings: Settings, *, is_known: bool = False) -> Iterator[Store
         ) from error
     with closing(opened) as ledger:
         stores = _stores(settings, ledger)
-        check_ledger_of_lake(stores.lake, ledger, note=False)
+        check_lake_ledger(stores.lake, ledger, note=False)
         yield stores
 
 

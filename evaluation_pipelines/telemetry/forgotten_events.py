@@ -116,7 +116,7 @@ def pseudonyms_of(settings: PeopleSettings) -> Pseudonyms | None:
     return Pseudonyms(make_key(settings.pseudonym_key_path)) if settings.pseudonymize else None
 
 
-def pseudonyms_of_any_time(settings: PeopleSettings) -> Pseudonyms | None:
+def all_pseudonyms(settings: PeopleSettings) -> Pseudonyms | None:
     """Return the pseudonyms that stored ids may be, also where new ids are stored as they are.
 
     Raises:

@@ -13,7 +13,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, SESS
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import bucket_of
 from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
-from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
+from evaluation_pipelines_tests.storage.full_disk import files_up_to
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 from evaluation_pipelines_tests.world.lake_files import contents, folder_of, root_of, sorted_rows
@@ -138,7 +138,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         workplace.land("more.jsonl", line(*prompts) + session(first, 60) + session("last", DAY_S))
         workplace.ingest()
         landed = lake_files(workplace) - files
-        with files_of_at_most(FULL_AT_BYTES):
+        with files_up_to(FULL_AT_BYTES):
             failed, built = build(workplace)
         assert isinstance(built, DateBuilt)  # there is space for a smaller date
         assert isinstance(failed, DateFailed)

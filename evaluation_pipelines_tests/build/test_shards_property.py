@@ -63,7 +63,7 @@ def compared(
     with TemporaryDirectory() as folder:
         prepare(Path(folder) / "landed", b"".join(lines))
         whole = tables_built(Path(folder), 1)
-        assert_all_kinds_of_rows(whole)
+        assert_all_row_kinds(whole)
         for count in counts:
             for name, rows in tables_built(Path(folder), count).items():
                 assert rows.equals(whole[name]), (name, count)
@@ -131,7 +131,7 @@ def tables_built(folder: Path, count: int) -> dict[str, pl.DataFrame]:
         }
 
 
-def assert_all_kinds_of_rows(tables: dict[str, pl.DataFrame]) -> None:
+def assert_all_row_kinds(tables: dict[str, pl.DataFrame]) -> None:
     """Assert that no table is empty, and that scores of all kinds are compared."""
     assert all(not rows.is_empty() for rows in tables.values())
     assert set(tables["judge_scores"]["status"]) == {"completed", "failed", "pending"}

@@ -56,7 +56,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
 
     shows_the_scripted_judge(program, first.out)
     shows_an_audit_in_progress(program, first.out)
-    shows_a_change_of_judges(program, first.out)
+    shows_a_judge_change(program, first.out)
     shows_a_model_that_got_worse(program, first.out)
     assert "reviews: " not in second.out
 
@@ -151,7 +151,7 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
         assert [key for key in awaited if key in text] == []
 
 
-def shows_a_change_of_judges(program: Program, printed: str) -> None:
+def shows_a_judge_change(program: Program, printed: str) -> None:
     """Check that the change is measured, and that the script's tenth less is found."""
     (change,) = program("judge", "changes", "--format", "json").items()
     assert change["former_rubric"] == "incident-investigation"

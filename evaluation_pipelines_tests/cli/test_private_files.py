@@ -75,7 +75,7 @@ def test_an_unknown_group_is_an_error_that_names_the_setting(program: Program) -
 )
 def test_a_planted_link_is_not_followed(program: Program, tmp_path: Path, planted: str) -> None:
     land(program)
-    theirs = files_of_another_user(tmp_path)
+    theirs = foreign_files(tmp_path)
     link = (program.folder / "data") / planted
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(theirs[0].parent)
@@ -85,7 +85,7 @@ def test_a_planted_link_is_not_followed(program: Program, tmp_path: Path, plante
     assert sorted(theirs[0].parent.iterdir()) == theirs
 
 
-def files_of_another_user(tmp_path: Path) -> list[Path]:
+def foreign_files(tmp_path: Path) -> list[Path]:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     theirs = [folder / f"theirs.{ending}" for ending in ("duckdb", "lock", "parquet", "txt")]

@@ -54,7 +54,7 @@ def databases(postgresql_server: str) -> Iterator[dict[str, str]]:
     engine.dispose()
 
 
-def home_of_documents(folder: Path) -> Path:
+def documents_home(folder: Path) -> Path:
     """Return a DAGSTER_HOME with the configuration of the documents, its files inside."""
     text = (FOLDER / "systemd" / "dagster.yaml").read_text("utf-8")
     folder.mkdir()
@@ -74,7 +74,7 @@ def test_a_file_becomes_a_score_with_dagster_ledger_lake_and_workers_away(
         "shards": 2,
         "parallel_from_bytes": 1,
     }
-    home = home_of_documents(tmp_path / "home")
+    home = documents_home(tmp_path / "home")
     with (
         open_workplace(tmp_path / "data", **away) as workplace,
         start(tmp_path, home, data_dir=workplace.settings.data_dir, **away) as live,

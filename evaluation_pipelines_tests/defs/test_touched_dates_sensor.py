@@ -21,7 +21,7 @@ from evaluation_pipelines_tests.workplace import open_workplace
 SENSOR = "touched_dates_sensor"
 
 
-def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
+def build_order(location: CodeLocation) -> list[tuple[date, date]]:
     """Return the ranges that ticks request, each marked as built before the next tick."""
     order: list[tuple[date, date]] = []
     while ranges := location.requested_ranges(SENSOR):
@@ -54,7 +54,7 @@ def test_the_range_that_has_waited_longest_comes_first(
     # 8 came last, but belongs to the range that has waited longest
     land_at(location.workplace, noon + timedelta(minutes=2), 8)
 
-    assert order_of_builds(location) == [(day(7), day(8)), (day(0), day(0)), (day(2), day(3))]
+    assert build_order(location) == [(day(7), day(8)), (day(0), day(0)), (day(2), day(3))]
 
 
 @pytest.mark.parametrize("reached", UNFINISHED)
@@ -81,7 +81,7 @@ def test_a_date_that_has_failed_is_built_alone_when_it_is_due(location: CodeLoca
     fail_builds(location.workplace, 1)
     let_time_pass(location.workplace)
 
-    assert order_of_builds(location) == [(day(0), day(0)), (day(1), day(1)), (day(2), day(3))]
+    assert build_order(location) == [(day(0), day(0)), (day(1), day(1)), (day(2), day(3))]
 
 
 def test_dates_outside_the_partitions_are_kept_and_named_and_never_requested(

@@ -122,7 +122,7 @@ def words_in_use() -> set[str]:
 
 
 @cache
-def names_of_the_code_location() -> set[str]:
+def code_location_names() -> set[str]:
     location = defs().get_repository_def()
     return {
         *(key.name for key in location.asset_graph.asset_check_keys),
@@ -140,7 +140,7 @@ def test_every_check_job_and_sensor_that_is_named_is_in_the_code_location(docume
     jobs = set(re.findall(r"job `(\w+)`", text))
     assets = set(re.findall(r"asset `(\w+)`", text))
 
-    assert sensors | checks | jobs | assets <= names_of_the_code_location()
+    assert sensors | checks | jobs | assets <= code_location_names()
 
 
 def test_no_document_names_a_place_of_the_machine_it_was_written_on() -> None:

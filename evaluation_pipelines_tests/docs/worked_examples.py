@@ -67,7 +67,7 @@ class Claim:
         except ValueError:
             return False
         if self.is_rounded and step == self.steps[-1]:
-            return abs(said - actual) <= _half_of_the_last_place(step)
+            return abs(said - actual) <= _half_last_place(step)
         return isclose(said, actual, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -86,7 +86,7 @@ def worked_out(expression: str, values: Mapping[str, Any]) -> float:
         raise ValueError(f"{expression!r} is no sum") from error
 
 
-def _half_of_the_last_place(number: str) -> float:
+def _half_last_place(number: str) -> float:
     places = len(number.partition(".")[2])
     return float(f"0.5000001e-{places}")
 

@@ -96,7 +96,7 @@ async def admitted(gate: BudgetGate, most: float) -> Reservation:
     return found
 
 
-async def turns_of_the_loop() -> None:
+async def loop_turns() -> None:
     """Let all tasks run until they wait."""
     for _ in range(20):
         await asyncio.sleep(0)
@@ -124,13 +124,13 @@ def test_when_money_is_short_the_next_call_comes_before_a_new_session(limit: str
             begun.settle(4.0, 0.5)
             gate.note_reply(begun)
         waiting = asyncio.create_task(begin_another())
-        await turns_of_the_loop()
+        await loop_turns()
         if limit == "run":
             begun.settle(4.0, 0.5)
             gate.notify_released()
             gate.note_reply(begun)
         # Its reply is being stored: a new session would take what the next call needs.
-        await turns_of_the_loop()
+        await loop_turns()
         assert order == []
         assert await gate.extend(begun, 4.0, fits) is None
         order.append("the next call")
@@ -159,7 +159,7 @@ def test_a_further_call_waits_until_every_other_session_has_written_what_it_cost
             return None if has_written else refused
 
         further = asyncio.create_task(gate.extend(one, 4.0, reserve_day))
-        await turns_of_the_loop()
+        await loop_turns()
         assert (further.done(), attempts) == (False, 1)
         has_written = True
         gate.close(other)

@@ -20,7 +20,7 @@ from evaluation_pipelines.numerics.estimates import (
     t_quantile,
     two_sided_p,
 )
-from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
+from evaluation_pipelines.numerics.skewed import means_correlation, quotient, skewed_mean
 
 
 def test_lognormal_amounts_have_olssons_interval() -> None:
@@ -103,10 +103,10 @@ def test_errors_of_two_means_correlate_as_they_are_without_each_person() -> None
     costs = np.array([1.0, 2, 1, 1, 4, 3])  # 3, 2, 7 of 12
     # Without each: scores 70, 65, 75; costs 9/4, 10/4, 5/4. Deviations 0, -5, 5 and
     # 0.25, 0.5, -0.75: -6.25 / sqrt(50 * 0.875) = -0.9449.
-    assert correlation_of_means(scores, costs, people) == pytest.approx(-0.9449, abs=1e-4)
-    assert correlation_of_means(scores, np.ones(6), people) == 0
-    assert correlation_of_means(scores, costs, people // 2) == 0
-    assert correlation_of_means(scores, costs, people * 0) == 0
+    assert means_correlation(scores, costs, people) == pytest.approx(-0.9449, abs=1e-4)
+    assert means_correlation(scores, np.ones(6), people) == 0
+    assert means_correlation(scores, costs, people // 2) == 0
+    assert means_correlation(scores, costs, people * 0) == 0
 
 
 def test_a_quotient_needs_more_than_0_below() -> None:

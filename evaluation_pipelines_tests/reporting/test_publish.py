@@ -37,7 +37,7 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
-from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
+from evaluation_pipelines_tests.storage.full_disk import files_up_to
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line, session
@@ -276,7 +276,7 @@ def test_a_publish_that_fails_on_a_full_disk_leaves_no_file(
     """
     before = published.resolve()
     with (
-        files_of_at_most(1_000_000),
+        files_up_to(1_000_000),
         pytest.raises(AnalyticsError, match="he previous database is still there"),
     ):
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))

@@ -24,7 +24,7 @@ from evaluation_pipelines.storage import received_files
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.live_service import free_port, server_in_thread
 from evaluation_pipelines_tests.service.test_receiver import MIB, encoded, in_protobuf, received
-from evaluation_pipelines_tests.service.test_receiver_limits import files_of_at_most
+from evaluation_pipelines_tests.service.test_receiver_limits import files_up_to
 from evaluation_pipelines_tests.workplace import open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
@@ -113,7 +113,7 @@ def test_a_refusal_has_a_time_to_wait_if_the_call_may_be_repeated(tmp_path: Path
         encoded(line(claude("user_prompt", n="x" * int(mib * MIB)))) for mib in (17, 15.99)
     )
     with serving(tmp_path, receive_max_pending_bytes=64 * MIB) as (service, channel):
-        with files_of_at_most(10):
+        with files_up_to(10):
             code, message = refusal(channel, in_protobuf())
         assert code is grpc.StatusCode.UNAVAILABLE
         assert message.startswith("The telemetry cannot be stored: File too large.")

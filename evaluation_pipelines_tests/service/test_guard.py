@@ -32,7 +32,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service, denial
 from evaluation_pipelines_tests.service.live_service import LiveService, server_in_thread
-from evaluation_pipelines_tests.storage.full_disk import files_of_at_most
+from evaluation_pipelines_tests.storage.full_disk import files_up_to
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 PROXY = "10.0.0.7"
@@ -309,7 +309,7 @@ def test_health_and_readiness_need_no_key(service: Service) -> None:
 
 def test_a_full_disk_is_not_ready_and_ready_again_after(service: Service) -> None:
     client = service.client()
-    with files_of_at_most(1000):
+    with files_up_to(1000):
         full = client.get("/ready")
     assert (full.status_code, code(full)) == (503, "not_ready")
     assert "cannot be written: File too large" in full.json()["error"]["message"]

@@ -290,7 +290,7 @@ def test_memory_is_held_by_a_key_or_a_network_of_addresses() -> None:
 
 
 @contextmanager
-def files_of_at_most(size_bytes: int) -> Iterator[None]:
+def files_up_to(size_bytes: int) -> Iterator[None]:
     """Let the system refuse what would make a file larger, as it does when a disk is full."""
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
@@ -305,7 +305,7 @@ def test_a_full_disk_is_503_and_the_service_is_good_again_after(service: Service
     with TestClient(service.app, "http://localhost", client=("127.0.0.1", 1)) as client:
         headers = {"Content-Type": "application/json"}
         assert client.post("/v1/logs", content=body, headers=headers).status_code == 200
-        with files_of_at_most(len(body) + 100):
+        with files_up_to(len(body) + 100):
             full = client.post("/v1/logs", content=session("t"), headers=headers)
         assert full.status_code == 503
         assert full.headers["retry-after"] == "30"
@@ -324,7 +324,7 @@ def record(content: bytes, folder: str = "received/_", ending: str = "jsonl") ->
 def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
     files = ReceivedFiles(tmp_path, MIB, lambda: NOON)
     assert files.append([record(b"a\n"), record(b"b\n", "received/acme")]) == [None, None]
-    with files_of_at_most(5):
+    with files_up_to(5):
         first, second, third = files.append(
             [record(b"c\n"), record(b"d" * 9), record(b"e\n", "received/acme")]
         )

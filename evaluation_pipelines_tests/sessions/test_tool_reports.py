@@ -230,7 +230,7 @@ def record(name: str, second: int, body: Any = None, **values: Any) -> dict[str,
     }
 
 
-def events_of_messages() -> list[dict[str, Any]]:
+def message_events() -> list[dict[str, Any]]:
     """Return an event per message, as up to 1.36 of the conventions."""
 
     def asks(second: int, call_id: str, city: str) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def calls_with_messages(*, as_text: bool) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("records", "tool", "unknown"),
     [
-        (events_of_messages(), "(unnamed)", ["corrected", "loops", "repeated"]),
+        (message_events(), "(unnamed)", ["corrected", "loops", "repeated"]),
         (calls_with_messages(as_text=True), "get_weather", []),
         (calls_with_messages(as_text=False), "get_weather", []),
     ],

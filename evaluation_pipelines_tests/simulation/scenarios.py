@@ -97,7 +97,7 @@ class Scenario:
         """Return the true mean of the scores that a model gets, over people, tasks and days."""
         better = self.better if model == 0 else 0.0
         if self.zeros is not None:
-            return (1 - self.zeros[min(model, 1)]) * _mean_of_clipped(95 + better, 3.0)
+            return (1 - self.zeros[min(model, 1)]) * _clipped_mean(95 + better, 3.0)
         level = self.level + better + (self.judge if model == 0 else 0.0)
         if self.hard is not None:
             share = self.hard[min(model, 1)]
@@ -111,7 +111,7 @@ class Scenario:
         return self._mean_at(level)
 
     def _mean_at(self, level: float) -> float:
-        return _mean_of_clipped(level, self._spread())
+        return _clipped_mean(level, self._spread())
 
     def _spread(self) -> float:
         parts = (self.person_sd, self.by_model_sd, self.run_sd, self.day_sd, self.week_sd)
@@ -147,7 +147,7 @@ class Scenario:
 
 
 @cache
-def _mean_of_clipped(level: float, spread: float) -> float:
+def _clipped_mean(level: float, spread: float) -> float:
     """Return the mean of a normal score that is cut at 0 and 100, by a million quantiles."""
     from scipy.stats import norm
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
+def files_up_to(size: int) -> Iterator[None]:
     """Limit the files that this process writes to ``size`` bytes; writing more is an error."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

@@ -138,7 +138,7 @@ class Planner:
             session_id=uuid_text(random),
             developer=self._developers.deal(),
             label=label,
-            start_ms=_midnight_ms(day) + self._time_of_day(fate),
+            start_ms=_midnight_ms(day) + self._clock_time(fate),
             elapsed=self._days.index(day) / max(len(self._days) - 1, 1),
             prompts=_prompts(random.randint(*prompts), manner, fate),
             models=(model, random.choice(team.MODELS)),
@@ -153,7 +153,7 @@ class Planner:
         # Nothing happens after the last midnight.
         return Fate.PLAIN if fate is Fate.MIDNIGHT and day == self._days[-1] else fate
 
-    def _time_of_day(self, fate: Fate) -> int:
+    def _clock_time(self, fate: Fate) -> int:
         if fate is Fate.MIDNIGHT:
             return DAY_MS - self._random.randrange(20_000, MINUTE_MS)
         # Most work begins in the morning; all hours occur, as the team lives in several zones.

@@ -90,7 +90,7 @@ def list_profiles(
     for fault in synced.faults:
         print_error(f"warning: {fault}")
     for registered in synced.registry.newest():
-        _warn_of_unknown_criteria(registered.profile)
+        _warn_if_criteria_are_unknown(registered.profile)
 
 
 def _cells(registered: Registered, now: datetime) -> tuple[object, ...]:
@@ -146,8 +146,8 @@ def set_one(
         else:
             what = "registered" if registered.registered_at == now else "changed"
             print_line(f"{_name(registered.profile)} is {what}")
-            _warn_of_unknown_criteria(registered.profile)
-            _warn_of_unknown_labels(registered.profile, stores)
+            _warn_if_criteria_are_unknown(registered.profile)
+            _warn_if_labels_are_unknown(registered.profile, stores)
         if due := len(RebuildQueue(stores.ledger).pending(now)):
             print_line(f"The next build scores sessions with it: {pluralize(due, 'date')} due")
 
@@ -182,7 +182,7 @@ def _switch_file(stores: Stores, profile_id: str, now: datetime, *, enabled: boo
     return path
 
 
-def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:
+def _warn_if_labels_are_unknown(profile: JudgeProfile, stores: Stores) -> None:
     """Warn of a label that no session has, if it resembles one that sessions have."""
     lake = stores.lake
     dates = lake.partitions(AGENT_SESSIONS)
@@ -209,7 +209,7 @@ def _registered(registered: Registered, now: datetime) -> str:
     return "next build" if time == now else f"{time:%Y-%m-%d %H:%M}"
 
 
-def _warn_of_unknown_criteria(profile: JudgeProfile) -> None:
+def _warn_if_criteria_are_unknown(profile: JudgeProfile) -> None:
     for warning in criterion_warnings(profile):
         print_error(f"warning: {warning}")
 

@@ -165,7 +165,7 @@ def facts(finding: Finding) -> Iterator[str]:
             if not pair["is_paired"]:
                 people = pair["people_a"] + pair["people_b"] - people
             yield f"{better.name} {said}, based on {people} people."
-        if not finding.question.by.is_of_models and not pair["people_both"]:
+        if not finding.question.by.compares_models and not pair["people_both"]:
             names = [name_of(pair, "_a"), name_of(pair, "_b")]
             yield f"{listed(names)} share no known user, so people may explain the difference."
     first, nouns = [row for row in finding.ranked if row["rank"] in (1, None)], finding.nouns
@@ -477,7 +477,7 @@ def _statistical_confidence(finding: Finding, comparison: Comparison) -> tuple[s
     if not all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         why += f". {_based_on(rests_on, nouns)}"
     said = caveat(nouns)
-    if not finding.question.by.is_of_models:
+    if not finding.question.by.compares_models:
         said = f"{said.removesuffix('.')}, other models."
     return first, f": {why}. {said}"
 

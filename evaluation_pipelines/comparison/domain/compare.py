@@ -77,7 +77,7 @@ class Question:
     @property
     def watched_since(self) -> datetime:
         """Start of the runs that are needed: the watch of models looks back four months."""
-        return min(self.since, self.until - HISTORY) if self.by.is_of_models else self.since
+        return min(self.since, self.until - HISTORY) if self.by.compares_models else self.since
 
 
 _KEYS = pl.Schema(dict.fromkeys(SESSION_KEY, pl.String()))

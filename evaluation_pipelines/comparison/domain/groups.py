@@ -51,7 +51,7 @@ class Grouping:
     arms: tuple[tuple[str, SessionFilter], ...] = ()
 
     @property
-    def is_of_models(self) -> bool:
+    def compares_models(self) -> bool:
         """True if models are compared, with each variant as a model."""
         return self == BY_MODEL
 
@@ -90,7 +90,7 @@ def grouped(runs: pl.DataFrame, sessions: pl.DataFrame, by: Grouping) -> pl.Data
     Raises:
         GroupingError: Arms overlap or are empty, or no session has the attribute.
     """
-    if by.is_of_models:
+    if by.compares_models:
         return runs
     # Where it is not compared, a model may be any, also several.
     known = sessions.join(runs.select(SESSION_KEY), on=SESSION_KEY, how="semi")

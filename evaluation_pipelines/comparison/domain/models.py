@@ -25,7 +25,7 @@ from evaluation_pipelines.numerics.estimates import (
     share,
     t_quantile,
 )
-from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
+from evaluation_pipelines.numerics.skewed import means_correlation, quotient, skewed_mean
 from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
@@ -199,7 +199,7 @@ def _cost(score: Estimate, arm: Arm, costs: Numbers, seed: int) -> Row:
     worth = UNKNOWN
     if coverage >= SMALLEST_COVERAGE:
         both = arm.scores[known], costs[known], arm.people[known]
-        worth = quotient(score, cost, correlation_of_means(*both))
+        worth = quotient(score, cost, means_correlation(*both))
     return {
         "cost_coverage": coverage,
         **spread_out("avg_cost_usd", cost),

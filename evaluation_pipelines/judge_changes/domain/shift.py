@@ -85,7 +85,7 @@ class Part:
     sign: int = 1
 
 
-def sum_of_means(*parts: Part) -> Mean:
+def means_sum(*parts: Part) -> Mean:
     """Return the sum of weighted means with errors of people, who may be the same in all of them.
 
     What a person adds to one mean and to another varies together, so that the errors of the same
@@ -178,7 +178,7 @@ def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> d
     (people, of_before, of_after), clustered_by = _units(anchors, before, after)
     weights = anchors["weight"].to_numpy()
     former, new = (anchors[name].to_numpy() for name in ("former_score", "new_score"))
-    judges = sum_of_means(Part(new - former, weights, people))
+    judges = means_sum(Part(new - former, weights, people))
     half = judges.half_width
     found = {
         "people": judges.people,
@@ -203,8 +203,8 @@ def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> d
         Part(side["total_score"].to_numpy().astype(np.float64), np.ones(side.height), who, sign)
         for side, who, sign in ((after, of_after, 1), (before, of_before, -1))
     )
-    agents = sum_of_means(more, less, Part(new - former, weights, people, -1))
-    shift = sum_of_means(more, less).value
+    agents = means_sum(more, less, Part(new - former, weights, people, -1))
+    shift = means_sum(more, less).value
     return {**found, "shift": shift, **agents.columns("agents_part")}
 
 

@@ -263,7 +263,7 @@ def span_line(comparison: Comparison) -> str:
         *asked.sessions.parts(),
     ):
         text += f", {what} {value}" if value is not None else ""
-    if not (asked.by.is_of_models or asked.by.arms):
+    if not (asked.by.compares_models or asked.by.arms):
         text += f", compared by {asked.by.by}"
     if asked.within is not None:
         text += f", compared within each {asked.within}"
@@ -456,7 +456,7 @@ def method_lines(question: Question) -> list[str]:
             f"{RELEVANT_POINTS:g} points."
         ),
         f"Frontier: no ranked {one} has both a lower mean cost and a higher mean score.",
-        *([alert] if question.by.is_of_models else []),
+        *([alert] if question.by.compares_models else []),
         (
             f"These are observations, not an experiment: people choose {a_model} for a task. "
             "Differences beyond the task class are not controlled for, such as how hard a task is "

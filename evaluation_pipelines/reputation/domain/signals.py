@@ -146,7 +146,7 @@ def outcome_signals(
     ).cast(REPUTATION_EVENTS.schema)
 
 
-def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
+def agent_session_evaluations(sessions: pl.DataFrame) -> pl.DataFrame:
     """Return one evaluation (AGENT_EVALUATIONS) per ended session with an effective score.
 
     Args:
@@ -168,7 +168,7 @@ def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
     ).cast(AGENT_EVALUATIONS.schema)
 
 
-def external_evaluations_of_agents(external: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+def agent_external_evaluations(external: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return the evaluations (AGENT_EVALUATIONS) by other programs with a pass or fail.
 
     Each belongs to the agent it names, or else to the agent of its session.

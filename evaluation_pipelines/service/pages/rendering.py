@@ -190,19 +190,19 @@ class Frame:
             return address_of(page)
         given, path = dict(page.query), address_of(replace(page, query=()))
         if path.startswith(_OF_ONE):
-            return self._url_of_one(path, given.get("organization"))
+            return self._owned_url(path, given.get("organization"))
         return self.url(path, **given)
 
     def session_url(self, organization: str, session_key: str, view: str = "") -> str:
         """Return the URL of a session; several organizations may have one of that key."""
         path = f"/sessions/{quote(session_key, safe='')}{f'/{view}' if view else ''}"
-        return self._url_of_one(path, organization)
+        return self._owned_url(path, organization)
 
     def agent_url(self, name: str, organization: str | None = None) -> str:
         """Return the URL of an agent; without an organization in those that are shown."""
-        return self._url_of_one(f"/agents/{quote(name, safe='')}", organization)
+        return self._owned_url(f"/agents/{quote(name, safe='')}", organization)
 
-    def _url_of_one(self, path: str, owner: str | None) -> str:
+    def _owned_url(self, path: str, owner: str | None) -> str:
         """Return the URL of something of an organization, which leaves the choice as it is."""
         is_named = owner and self.caller and self.caller.organization is None
         query = {"organization": owner if is_named else None, "chosen": self.chosen}

@@ -116,7 +116,7 @@ def names_forgotten(text: str, forgotten: Forgotten) -> bool:
     return any(map(forgotten.has_word, (words | sessions) - {""}))
 
 
-def is_of_forgotten_session(rows: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
+def session_is_forgotten(rows: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
     """Return for each row whether its session was forgotten.
 
     Args:

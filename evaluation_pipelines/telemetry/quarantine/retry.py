@@ -269,7 +269,7 @@ class _BatchRetry:
             if part.table_name != EVENT_TEXTS_LANDED.name or part.session_date not in expired
         )
         stored = replace(batch, parts=parts)
-        rows = ((part, self._read(part).filter(~self._is_of_batch(part))) for part in old)
+        rows = ((part, self._read(part).filter(~self._belongs_to_batch(part))) for part in old)
         changes = None
         try:
             with suppress(ForgottenMeanwhileError):
@@ -311,13 +311,16 @@ class _BatchRetry:
             if part.table_name in _TABLES
             and (part.part_id in known or part.session_date in dates or part.session_date is None)
             and (part.session_date is not None or stores.lake.store.exists(part.path))
-            and self._read(part, _columns(part)).select(self._is_of_batch(part)).to_series().any()
+            and self._read(part, _columns(part))
+            .select(self._belongs_to_batch(part))
+            .to_series()
+            .any()
         ]
 
     def _read(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
         return self.stores.lake.read_part(part, TABLES_BY_NAME[part.table_name], columns)
 
-    def _is_of_batch(self, part: Part) -> pl.Expr:
+    def _belongs_to_batch(self, part: Part) -> pl.Expr:
         """Return a condition for the rows of the batch."""
         file_id, offset = map(pl.col, _columns(part))
         first, end = self.batch.from_offset, self.batch.to_offset
@@ -328,7 +331,7 @@ class _BatchRetry:
         if part.table_name != AGENT_EVENTS_LANDED.name:
             return []
         rows = self._read(part, ["event_id", *_columns(part)])
-        return rows.filter(self._is_of_batch(part))["event_id"].to_list()
+        return rows.filter(self._belongs_to_batch(part))["event_id"].to_list()
 
     def _uncounted_names(self) -> Counter[tuple[str, str]]:
         """Return the records of the entries that are not stored: they were not counted before.

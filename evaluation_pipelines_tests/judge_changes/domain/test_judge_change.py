@@ -24,9 +24,9 @@ from evaluation_pipelines.judge_changes.domain.judges import Change
 from evaluation_pipelines.judge_changes.domain.shift import (
     Mean,
     Part,
+    means_sum,
     period_means,
     split,
-    sum_of_means,
 )
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
@@ -256,7 +256,7 @@ def array(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, people: np.ndarray) -> Mean:
-    return sum_of_means(Part(values, weights, people))
+    return means_sum(Part(values, weights, people))
 
 
 def test_one_value_a_person_is_students_interval() -> None:
@@ -315,7 +315,7 @@ def test_a_single_person_and_equal_values_have_no_error() -> None:
 def test_the_same_people_in_two_parts_are_compared_with_themselves() -> None:
     after = Part(array(60, 70, 83), np.ones(3), np.arange(3))
     before = Part(array(50, 60, 70), np.ones(3), np.arange(3), sign=-1)
-    found = sum_of_means(after, before)
+    found = means_sum(after, before)
 
     # Own differences 10, 10, 13: mean 11, squares 1 + 1 + 4 = 6, variance 6 / 2 / 3 = 1.
     assert found.people == 3
@@ -327,7 +327,7 @@ def test_the_same_people_in_two_parts_are_compared_with_themselves() -> None:
 def test_the_variances_of_other_people_are_added() -> None:
     first = Part(array(1, 2, 6), np.ones(3), np.arange(3))
     second = Part(array(4, 5, 9), np.ones(3), np.arange(3, 6), sign=-1)
-    found = sum_of_means(first, second)
+    found = means_sum(first, second)
 
     # 7 / 3 each, as above. Degrees of freedom after Welch with equal variances: 2 + 2.
     assert found.value == pytest.approx(-3)
@@ -337,7 +337,7 @@ def test_the_variances_of_other_people_are_added() -> None:
     unknown = np.asarray([UNKNOWN_PERSON, 1, 2])
     apart = np.asarray([UNKNOWN_PERSON, 3, 4])
     same = [
-        sum_of_means(replace(first, people=a), replace(second, people=b))
+        means_sum(replace(first, people=a), replace(second, people=b))
         for a, b in ((unknown, apart), (np.arange(3), np.arange(3, 6)))
     ]
     assert same[0].variance == pytest.approx(same[1].variance)
@@ -350,8 +350,8 @@ def test_a_part_of_a_single_person_leaves_no_error() -> None:
         Part(array(2), np.ones(1), np.zeros(1, dtype=np.int64)),
     )
 
-    assert sum_of_means(both, one).variance is None
-    assert sum_of_means(both, one).value == 4
+    assert means_sum(both, one).variance is None
+    assert means_sum(both, one).value == 4
 
 
 PEOPLE = ["p1", "p2", "p3"]

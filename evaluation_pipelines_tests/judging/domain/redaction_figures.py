@@ -66,7 +66,7 @@ def harmless_text() -> str:
     return "\n".join([*texts, *map(texts_of, CLIS)])
 
 
-def lines_of_code_and_logs() -> list[str]:
+def code_and_log_lines() -> list[str]:
     """Return lines of the standard library that is installed, and of logs of this project."""
     library = Path(sysconfig.get_path("stdlib"))
     files = [*(library / name for name in _LIBRARY), DATA / "log.txt"]

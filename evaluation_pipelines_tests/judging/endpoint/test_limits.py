@@ -88,10 +88,10 @@ def times(clock: Clock, requests: int | None, tokens: int | None, asked: list[in
     """Return when requests of ``asked`` tokens, all made at once, are admitted."""
     limit = RateLimit(requests, tokens, lambda: clock.at_s, clock.sleep)
 
-    async def all_of_them() -> list[float]:
+    async def admitted() -> list[float]:
         return [request.at_s for request in await asyncio.gather(*map(limit.acquire, asked))]
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(admitted())
 
 
 @pytest.mark.parametrize(

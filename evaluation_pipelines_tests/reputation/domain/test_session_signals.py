@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.reputation.domain.signals import (
+    agent_session_evaluations,
     identity_id,
-    session_evaluations_of_agents,
     session_event_id,
     session_signals,
 )
@@ -103,12 +103,12 @@ def test_only_a_session_with_a_score_is_a_signal_and_only_one_that_has_ended_an_
     running = sessions(is_terminal=False, effective_source="override")
     assert (session_signals(unscored).height, session_signals(running).height) == (0, 1)
     for rows in (unscored, running):
-        assert session_evaluations_of_agents(rows).is_empty()
+        assert agent_session_evaluations(rows).is_empty()
 
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_an_ended_session_is_an_evaluation_that_passes_as_the_session(*, passed: bool) -> None:
-    row = session_evaluations_of_agents(sessions(passed=passed)).to_dicts()[0]
+    row = agent_session_evaluations(sessions(passed=passed)).to_dicts()[0]
     assert row == {
         "evaluation_id": str(session_event_id("orchard", "s1#baseline-1")),
         "organization_id": "orchard",

@@ -409,7 +409,7 @@ def test_fair_corrections_have_a_notice_in_at_most_5_percent_over_500_looks() ->
     assert has_notice.mean() >= 0.01  # it is no test that never says anything
 
 
-def probability_of_notice(share: float, looks: int) -> float:
+def notice_probability(share: float, looks: int) -> float:
     """Return the exact probability of a notice of all corrections within ``looks`` corrections."""
     open_counts, total = {0: 1.0}, 0.0
     for n in range(1, looks + 1):
@@ -423,7 +423,7 @@ def probability_of_notice(share: float, looks: int) -> float:
 
 
 def test_the_power_is_as_the_page_says() -> None:
-    within_20, within_60 = (round(100 * probability_of_notice(0.8, looks)) for looks in (20, 60))
+    within_20, within_60 = (round(100 * notice_probability(0.8, looks)) for looks in (20, 60))
     sentence = (
         f"If 80% of the corrections lean one way, {within_20}% of versions have a notice within 20 "
         f"corrections, {within_60}% within 60."

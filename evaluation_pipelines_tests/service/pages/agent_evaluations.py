@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import polars as pl
 
 from evaluation_pipelines.reputation.domain.agent_rating import agent_ratings, withheld
-from evaluation_pipelines.reputation.domain.signals import session_evaluations_of_agents
+from evaluation_pipelines.reputation.domain.signals import agent_session_evaluations
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluation, SubmittedEvaluations
 from evaluation_pipelines.schemas import (
     AGENT_SCORES,
@@ -39,7 +39,7 @@ def export_agents(workplace: Workplace, now: datetime = NOW) -> None:
     key = ["organization_id", "session_key"]
     latency = lake.read(AGENT_SESSIONS, days, [*key, "mean_api_ms"])
     rows = lake.read(SESSION_EVALUATIONS, days).join(latency, on=key)
-    evaluations = session_evaluations_of_agents(rows.with_columns(is_terminal=True))
+    evaluations = agent_session_evaluations(rows.with_columns(is_terminal=True))
     of_agent = pl.len().over("organization_id", "agent_id").cast(pl.Int64)
     windows = evaluations.with_columns(evaluations_in_all=of_agent).select(
         AGENT_WINDOWS.schema.names()

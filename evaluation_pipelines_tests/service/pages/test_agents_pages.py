@@ -93,7 +93,7 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
     assert "2 more: too early to tell." in page  # one of each organization
 
 
-def day_of_calls(day: int, failed: int) -> Iterator[bytes]:
+def call_lines(day: int, failed: int) -> Iterator[bytes]:
     """Yield a session of each of two people with ten calls."""
     for person in ("ann", "ben"):
         about = {"session__id": f"{person}{day}", "user__email": f"{person}@acme.example"}
@@ -108,7 +108,7 @@ def test_an_agent_whose_calls_fail_more_is_getting_worse_on_every_page(
     workplace: Workplace,
 ) -> None:
     failed = dict.fromkeys(range(155, 160), 1) | dict.fromkeys(range(177, 182), 5)
-    fill(workplace, *(line for day in failed for line in day_of_calls(day, failed[day])))
+    fill(workplace, *(line for day in failed for line in call_lines(day, failed[day])))
     evaluate(workplace, "default", "claude-code", 3)
     service = Service(workplace, datetime(2026, 12, 1, 12, tzinfo=UTC))
     said = "failed calls up from 10% to 50%"

@@ -108,13 +108,13 @@ def test_what_was_rolled_back_or_known_leaves_no_gap(ledger: Ledger) -> None:
 
 
 def test_an_event_is_written_in_the_transaction_of_its_change(ledger: Ledger) -> None:
-    def end_of_process(_connection: sa.Connection) -> None:
+    def process_end(_connection: sa.Connection) -> None:
         raise KeyboardInterrupt
 
-    sa.event.listen(ledger.engine, "commit", end_of_process)
+    sa.event.listen(ledger.engine, "commit", process_end)
     with pytest.raises(KeyboardInterrupt):
         started(ledger)
-    sa.event.remove(ledger.engine, "commit", end_of_process)
+    sa.event.remove(ledger.engine, "commit", process_end)
 
     assert ServiceEvents(ledger).after(0) == []
     assert ScoreStore(ledger).dates() == []

@@ -24,8 +24,8 @@ from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     SEED,
     caught_by_group,
     caught_by_kind,
+    code_and_log_lines,
     harmless_text,
-    lines_of_code_and_logs,
 )
 from evaluation_pipelines_tests.judging.domain.secrets_corpus import GROUPS, expand, planted
 
@@ -319,7 +319,7 @@ def test_every_row_finds_its_example_and_not_its_near_miss(
 
 
 def test_few_lines_of_code_and_logs_are_changed() -> None:
-    lines = lines_of_code_and_logs()
+    lines = code_and_log_lines()
     whole = redact("\n".join(lines), personal=KINDS[1:]).text.split("\n")
 
     changed = [line for line, left in zip(lines, whole, strict=True) if line != left]
