@@ -24,7 +24,7 @@ _SUFFIXES = {".py", ".sql", ".md", ".toml", ".yaml", ".html", ".css", ".js"}
 _IN_ANY_FILE = re.compile(
     r"\b(nobody|somebody|anybody|besides?|mend(s|ed|ing|able)?|tells? of|told of"
     r"|(?:is|are|was) no more|says else|so many"
-    r"|for each in \w+|def (?!test_)\w+_of_\w+)\b",
+    r"|\w*labelled(?!by)\w*|for each in(?= [^\s:])|def (?!test_)\w+_of_\w+)\b",
     re.IGNORECASE,
 )
 _IN_TEXTS = re.compile(
