@@ -23,7 +23,7 @@ from evaluation_pipelines.judging.domain.validation import (
     METHODICAL,
     SEVERITIES,
     VALIDATION,
-    LabelledSession,
+    LabeledSession,
     figures,
     mean_difference,
     twins,
@@ -47,13 +47,13 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import PriceTable
 from evaluation_pipelines.times import to_us
 
-SHIPPED_SESSIONS = Path(__file__).resolve().parent / "labelled_sessions"
+SHIPPED_SESSIONS = Path(__file__).resolve().parent / "labeled_sessions"
 
 _MAX_BYTES = 1024 * 1024
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class LabelledSessionsError(UserError):
+class LabeledSessionsError(UserError):
     """A file of labeled sessions cannot be used; the message names the file and the problem."""
 
 
@@ -100,23 +100,23 @@ class _Document(_Entry):
         return self
 
 
-def load_labelled(folder: Path | None) -> list[LabelledSession]:
+def load_labeled(folder: Path | None) -> list[LabeledSession]:
     """Load the shipped sessions, and those of ``folder`` if it is not ``None``.
 
     Raises:
-        LabelledSessionsError: A file is unreadable or invalid, or two tasks have the same id.
+        LabeledSessionsError: A file is unreadable or invalid, or two tasks have the same id.
     """
     folders = [SHIPPED_SESSIONS] + ([] if folder is None else [folder])
-    sessions: list[LabelledSession] = []
+    sessions: list[LabeledSession] = []
     for path in (path for place in folders for path in _files(place)):
         loaded = _load(path)
         if any(session.task == loaded[0].task for session in sessions):
-            raise LabelledSessionsError(f"{path}: another file has the id {loaded[0].task} already")
+            raise LabeledSessionsError(f"{path}: another file has the id {loaded[0].task} already")
         sessions += loaded
     return sessions
 
 
-def set_hash(sessions: Sequence[LabelledSession]) -> str:
+def set_hash(sessions: Sequence[LabeledSession]) -> str:
     """Return the SHA-256 of a set of sessions: runs over the same set can be compared."""
     parts = [
         repr((session.name, session.kind, session.severity, session.steps)) for session in sessions
@@ -128,28 +128,28 @@ def _files(folder: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"})
     except OSError as error:
-        raise LabelledSessionsError(f"{folder}: the folder cannot be read: {error}") from error
+        raise LabeledSessionsError(f"{folder}: the folder cannot be read: {error}") from error
     if not found:
-        raise LabelledSessionsError(f"{folder}: the folder has no .yaml file")
+        raise LabeledSessionsError(f"{folder}: the folder has no .yaml file")
     return found
 
 
-def _load(path: Path) -> list[LabelledSession]:
+def _load(path: Path) -> list[LabeledSession]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise LabelledSessionsError(f"{path}: larger than {_MAX_BYTES // 1024} KB. Split it")
+            raise LabeledSessionsError(f"{path}: larger than {_MAX_BYTES // 1024} KB. Split it")
         document = _Document.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
         return twins(document.model_dump(exclude_unset=True))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise LabelledSessionsError(f"{path}: cannot be read as YAML: {error}") from error
+        raise LabeledSessionsError(f"{path}: cannot be read as YAML: {error}") from error
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(map(str, details['loc'])) or 'the file'}: {details['msg']}"
             for details in error.errors()
         )
-        raise LabelledSessionsError(f"{path}: {faults}") from error
+        raise LabeledSessionsError(f"{path}: {faults}") from error
     except ValueError as error:
-        raise LabelledSessionsError(f"{path}: {error}") from error
+        raise LabeledSessionsError(f"{path}: {error}") from error
 
 
 INTERRUPTED = "interrupted"
@@ -203,7 +203,7 @@ class ValidationRun:
 def validate(
     stores: Stores,
     plan: JudgePlan,
-    sessions: Sequence[LabelledSession],
+    sessions: Sequence[LabeledSession],
     max_cost_usd: float | None = None,
     progress: Progress | None = None,
 ) -> ValidationRun:
@@ -263,7 +263,7 @@ def validate(
 
 
 def _judged(
-    ledger: Ledger, run_id: str, sessions: Sequence[LabelledSession], report: JudgeReport
+    ledger: Ledger, run_id: str, sessions: Sequence[LabeledSession], report: JudgeReport
 ) -> pl.DataFrame:
     """Return JUDGED_SESSIONS of a run in the order of ``sessions``."""
     query = sa.select(ANCHOR_SCORES).where(ANCHOR_SCORES.c.organization_id == run_id)
@@ -279,7 +279,7 @@ def _judged(
     return pl.DataFrame(rows, JUDGED_SESSIONS, orient="row")
 
 
-def _row(session: LabelledSession, score: Score, unanswered: str | None) -> dict[str, Any]:
+def _row(session: LabeledSession, score: Score, unanswered: str | None) -> dict[str, Any]:
     # A call that got no answer is no failure of the judge, unless it is rejected for good.
     is_unreachable = score.is_open or (bool(score.retriable) and unanswered is not None)
     read, has_replies = (score.input_tokens, score.cached_tokens), bool(score.turn_log)
@@ -355,7 +355,7 @@ def validation_report(run: ValidationRun, ended: Sequence[ValidationRun]) -> dic
     }
 
 
-def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
+def with_attacks(sessions: Sequence[LabeledSession]) -> list[LabeledSession]:
     """Return the sessions, and each attack in a severely flawed one of the tasks in turn.
 
     These follow once more without an attack: what chance alone does to their totals.

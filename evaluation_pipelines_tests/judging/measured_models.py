@@ -39,13 +39,13 @@ from evaluation_pipelines.judging.domain.validation import (
     ASKED_AGAIN,
     ATTACKS,
     JUDGED_SESSIONS,
-    LabelledSession,
+    LabeledSession,
     figures,
 )
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
 from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
-from evaluation_pipelines.judging.validation import load_labelled, with_attacks
+from evaluation_pipelines.judging.validation import load_labeled, with_attacks
 from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS
 from evaluation_pipelines_tests.judging.local_model import LocalModel, open_local_model
@@ -175,9 +175,9 @@ def rows_of(
         return read_rows(path)
 
 
-def attacked_sessions(attacks: int) -> list[LabelledSession]:
+def attacked_sessions(attacks: int) -> list[LabeledSession]:
     """Return the sessions of a part of the attacks, one task after another."""
-    everything = with_attacks(load_labelled(None))
+    everything = with_attacks(load_labeled(None))
     again = {session.task: session for session in everything if session.attack == ASKED_AGAIN}
     plain = {session.name: session for session in everything if session.attack is None}
     names = {*sampled([attack.name for attack in ATTACKS])[:attacks]}
@@ -199,8 +199,8 @@ def sampled(names: Sequence[str]) -> list[str]:
     return [name for first in (0, 2, 1, 3) for name in names[first::_STEP]]
 
 
-def labelled_conversations(
-    sessions: Iterable[LabelledSession],
+def labeled_conversations(
+    sessions: Iterable[LabeledSession],
 ) -> Iterator[tuple[str, Conversation]]:
     """Yield a conversation about each session.
 
@@ -215,7 +215,7 @@ def labelled_conversations(
 
 def judged_sessions(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Return what the replies of a file say about its sessions."""
-    by_name = {attack.name: attack for attack in with_attacks(load_labelled(None))}
+    by_name = {attack.name: attack for attack in with_attacks(load_labeled(None))}
     found = [_judged(by_name[row["session"]], row["replies"]) for row in rows]
     return pl.DataFrame(found, JUDGED_SESSIONS, orient="row")
 
@@ -228,7 +228,7 @@ def cells(found: pl.DataFrame) -> dict[str, str]:
     }
 
 
-def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> dict[str, Any]:
+def _judged(session: LabeledSession, replies: Sequence[dict[str, str]]) -> dict[str, Any]:
     names = ("task", "name", "kind", "severity", "attack")
     facts = {name: getattr(session, name) for name in names} | {"is_unreachable": False}
     outcome = outcome_of(replies)
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--attacks", type=int, help="instead: how many of `judge validate`")
     given = parser.parse_args()
     if given.attacks is not None:
-        rows = rows_of(labelled_conversations(attacked_sessions(given.attacks)), given)
+        rows = rows_of(labeled_conversations(attacked_sessions(given.attacks)), given)
         told = [f"{name} | {cell}" for name, cell in cells(figures(judged_sessions(rows))).items()]
     else:
         rows = rows_of(islice(conversations(), given.sessions), given)

@@ -22,7 +22,7 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.validation import INTERRUPTED, load_labelled, validate
+from evaluation_pipelines.judging.validation import INTERRUPTED, load_labeled, validate
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
@@ -194,7 +194,7 @@ def test_a_background_command_that_ignores_sigint_is_interrupted(judged: Judged)
     plan = load_plans(stores, judged.now).default
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        ended = validate(stores, plan, load_labelled(None)[:1])
+        ended = validate(stores, plan, load_labeled(None)[:1])
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.stop_reason == INTERRUPTED

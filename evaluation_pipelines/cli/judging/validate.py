@@ -25,7 +25,7 @@ from evaluation_pipelines.formatting import interval, number, signed, usd
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.validation import (
     ended_runs,
-    load_labelled,
+    load_labeled,
     validate,
     validation_report,
     with_attacks,
@@ -84,10 +84,10 @@ def validate_judge(
             if settings.why_no_judge is not None:
                 print_error(f"error: {settings.why_no_judge}")
                 raise typer.Exit(1)
-            labelled = load_labelled(sessions)
+            labeled = load_labeled(sessions)
             overrides = PlanOverrides(model=model, rubric=rubric)
             plan = load_plans(stores, datetime.now(UTC), overrides).default
-            chosen = labelled if attacks is False else with_attacks(labelled)
+            chosen = labeled if attacks is False else with_attacks(labeled)
             with unless_judged(), progress_bar() as progress:
                 run = validate(stores, plan, chosen, max_cost_usd, progress)
         report = validation_report(run, ended_runs(stores.ledger))

@@ -194,7 +194,7 @@ _OUTPUTS = {"prompt": "user_prompt", "reply": "assistant_response", "tool": "too
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledSession:
+class LabeledSession:
     """A session whose flaw is known.
 
     Attributes:
@@ -239,23 +239,23 @@ class LabelledSession:
             content_hash="",
         )
 
-    def attacked(self, name: str, text: str) -> "LabelledSession":
+    def attacked(self, name: str, text: str) -> "LabeledSession":
         """Return the session with a hostile text at the end of the result of its last tool call."""
         last = max(number for number, step in enumerate(self.steps) if "tool" in step)
         call = self.steps[last]
         result = "\n".join(filter(None, (call.get("result"), text)))
         steps = (*self.steps[:last], {**call, "result": result}, *self.steps[last + 1 :])
-        return LabelledSession(
+        return LabeledSession(
             *(self.task, f"{self.name} {name}", self.kind, self.severity),
             *(steps, self.agent_model, name),
         )
 
-    def again(self) -> "LabelledSession":
+    def again(self) -> "LabeledSession":
         """Return the same session, to be judged a second time."""
         return replace(self, name=f"{self.name} again", attack=ASKED_AGAIN)
 
 
-def twins(document: Mapping[str, Any]) -> list[LabelledSession]:
+def twins(document: Mapping[str, Any]) -> list[LabeledSession]:
     """Return the clean session of a document and its flawed twins.
 
     Args:
@@ -268,7 +268,7 @@ def twins(document: Mapping[str, Any]) -> list[LabelledSession]:
     """
     task, agent_model = document["id"], document.get("agent_model")
     prompt, steps = {"prompt": document["prompt"]}, document["steps"]
-    sessions = [LabelledSession(task, task, None, 0, (prompt, *steps.values()), agent_model)]
+    sessions = [LabeledSession(task, task, None, 0, (prompt, *steps.values()), agent_model)]
     for number, flaw in enumerate(document.get("flaws", ()), 1):
         omitted, replaced = set(flaw.get("omit", ())), flaw.get("replace", {})
         if unknown := (omitted | replaced.keys()) - steps.keys():
@@ -279,7 +279,7 @@ def twins(document: Mapping[str, Any]) -> list[LabelledSession]:
         name = f"{task}/{number}-{flaw['kind']}-{flaw['severity']}"
         severity = SEVERITIES[flaw["severity"]]
         flawed = (prompt, *changed)
-        sessions.append(LabelledSession(task, name, flaw["kind"], severity, flawed, agent_model))
+        sessions.append(LabeledSession(task, name, flaw["kind"], severity, flawed, agent_model))
     return sessions
 
 
@@ -330,7 +330,7 @@ JUDGED_SESSIONS = {
 }
 """Labeled sessions and what the judge said.
 
-``task`` to ``attack`` are as in ``LabelledSession``. ``total`` is that of a verdict by the strict
+``task`` to ``attack`` are as in ``LabeledSession``. ``total`` is that of a verdict by the strict
 rules, ``tags`` are its failure tags: null without a line of tags or a verdict, and ``problem`` says
 why there is none. ``is_unreachable``: the endpoint, not the judge, is to blame for that. Tokens and
 cost are of all replies, null if unknown; ``seconds`` were spent waiting for the replies.

@@ -44,7 +44,7 @@ worn as (
 ),
 
 -- An event without the attribute goes with the one before it, at the start with the one after.
-labelled as (
+labeled as (
     select
         *,
         case when is_worn then latest_wearing_no end as wearing_no,
@@ -73,7 +73,7 @@ marked as (
         *,
         (masque is distinct from lag(masque) over in_order)
         or (wearing_no is distinct from lag(wearing_no) over in_order) as starts_run
-    from labelled
+    from labeled
     window in_order as (
         partition by session_no
         order by position

@@ -1,4 +1,4 @@
-"""Precision and recall of repeated calls on 200 pairs that were labelled by hand."""
+"""Precision and recall of repeated calls on 200 pairs that were labeled by hand."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _DOCUMENT = _ROOT.parent / "docs/scoring.md"
 
 
 @cache
-def labelled() -> list[dict[str, Any]]:
+def labeled() -> list[dict[str, Any]]:
     """Return each pair with ``found``: whether its last call is found to repeat its first one."""
     pairs = [json.loads(line) for line in _PAIRS.read_text().splitlines()]
     rows = [
@@ -30,7 +30,7 @@ def labelled() -> list[dict[str, Any]]:
 
 
 def test_precision_and_recall_are_those_of_the_document() -> None:
-    pairs = labelled()
+    pairs = labeled()
     found, repeats, both = (
         sum(all(pair[name] for name in names) for pair in pairs)
         for names in (["found"], ["repeat"], ["found", "repeat"])
