@@ -1,4 +1,7 @@
-"""OpenCode."""
+"""OpenCode.
+
+Its sessions are in a database: ``telemetry/opencode_store.py`` reads it, as no domain opens files.
+"""
 
 from evaluation_pipelines.telemetry.domain.dialects.opencode.telemetry import OPENCODE
 from evaluation_pipelines.telemetry.domain.dialects.opencode.transcript import OpenCodeTranscript
