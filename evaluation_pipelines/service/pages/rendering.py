@@ -50,6 +50,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.quarantine.entries import plain_reason
 from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery, parse_query
 from evaluation_pipelines.views.listing import parse_order
 
@@ -407,6 +408,7 @@ def _environment() -> Environment:
     environment.filters["points"] = points
     environment.filters["state"] = title_of
     environment.filters["meaning"] = lambda state: STATES[state].meaning
+    environment.filters["reason"] = plain_reason
     environment.filters["source"] = lambda value: EFFECTIVE_SOURCES.get(value, value)
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format

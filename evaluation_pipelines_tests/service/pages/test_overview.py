@@ -257,7 +257,7 @@ def test_unreadable_lines_are_counted_and_listed_with_place_and_reason(
     assert "Reasons: 2</summary><p>not JSON (501), not UTF-8 (2).</p>" in page
     assert f"at byte {len(good):,}, 21 bytes<" in page
     assert 'data-name="Lines">500<' in page
-    assert "not JSON: " in page
+    assert "not JSON: Expecting value (character 0)<" in page
     assert "logs.jsonl" in page
     assert f":{len(good)}</code>" in page
     assert "<img" not in page
