@@ -7,6 +7,7 @@ import json
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import Any
 
 from evaluation_pipelines_tests.docs.documents import FOLDER
@@ -54,7 +55,8 @@ Every route of `evaluation-pipelines serve`, with an example, generated from the
 * Errors are `{{{{"error": {{{{"code", "message", "help"}}}}}}}}`. Every route: 400 invalid, 401 no
   accepted key, 403 role not sufficient, 429 with `Retry-After` for [too many
   requests](service.md#limits). Bodies: 408 slow, 413 large. Unless a route says otherwise,
-  404: {_USUAL["404"]}, 503: {_USUAL["503"]}. `GET` routes also answer `HEAD`.
+  404: {_USUAL["404"]},
+  503: {_USUAL["503"]}. `GET` routes also answer `HEAD`.
 * Times are RFC 3339 in UTC, or microseconds since 1970 if the name ends in `_us`. Unknown is null.
 * Lists are pages: pass `next_cursor` as `cursor` until it is null.
 * A session is named by its key (`#` is `%23` in a path, `/` is `%2F`), or by its id if it has one
@@ -78,7 +80,8 @@ def api_markdown() -> str:
             ]
             meaning = f"{_plain(operations[route]['description'])}{_errors(operations[route])}"
             if answers:
-                sections += [f"## {route}\n\n{_role(examples[0])}: {meaning}\n", *answers]
+                text = fill(f"{_role(examples[0])}: {meaning}", 120, break_on_hyphens=False)
+                sections += [f"## {route}\n\n{text}\n", *answers]
             else:
                 signal = route.rpartition("/")[2]
                 if any(meaning.replace(signal, "logs") in line for line in plain):
