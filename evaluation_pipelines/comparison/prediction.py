@@ -1,4 +1,4 @@
-"""Which scores predict what happened: the lake table of predictions, and the ledger's looks."""
+"""Scores that predict outcomes: the lake table of predictions, and the ledger's looks."""
 
 import json
 from collections.abc import Iterable, Sequence

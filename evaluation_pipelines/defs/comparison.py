@@ -238,7 +238,7 @@ def _table(found: MissingToolCounts) -> str:
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def outcome_predictions(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
-    """Which scores predict what happened, with verdicts that change at planned looks."""
+    """Scores that predict outcomes, with verdicts that change at planned looks."""
     found = write_predictions(stores, datetime.now(UTC))
     return dg.MaterializeResult(
         metadata={

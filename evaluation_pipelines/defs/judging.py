@@ -405,7 +405,7 @@ def judge_session_now() -> None:
 
 def _refusal(requested: RequestResult, session: str) -> str:
     reasons = {
-        "conflict": "it is being scored. Wait for the result, or do not force",
+        "conflict": "it is being judged. Wait for the result, or do not force",
         "not_terminal": "it has not ended yet",
         "expired": "its text has expired. A score that it has stays",
         "unknown": "the lake has no such session",

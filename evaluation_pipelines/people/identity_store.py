@@ -181,7 +181,7 @@ def _is_changed(lake: Lake, day: date, identities: Identities) -> bool:
     columns = list(dict.fromkeys([*SENT, "team_id", *_ASSIGNED]))
     try:
         before = lake.read(AGENT_SESSIONS, [day], columns)
-    except LakeError:  # a build makes a damaged file again, and must not fail before it begins
+    except LakeError:  # a build makes a damaged file again, and must not fail before it starts
         return True
     after = with_people(before, identities)
     return not before.select(_ASSIGNED).equals(after.select(_ASSIGNED))

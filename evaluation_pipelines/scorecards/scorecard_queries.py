@@ -37,7 +37,7 @@ class QueryTooWideError(UserError, ValueError):
 
 
 class EmptyTimeRangeError(UserError, ValueError):
-    """A time range ends before it begins."""
+    """A time range ends before it starts."""
 
 
 _OF_CARDS = ("organization", "agent", "model", "label", "dates", "since", "until")

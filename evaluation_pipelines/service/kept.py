@@ -195,7 +195,7 @@ def compared(stores: Stores, asked: Asked, now: datetime) -> Comparison:
 
     Raises:
         GroupingError: Sessions cannot be compared by this.
-        EmptyTimeRangeError: The range ends before it begins.
+        EmptyTimeRangeError: The range ends before it starts.
         LakeError: A file cannot be read.
     """
     since, until = asked.span

@@ -45,7 +45,7 @@ def put(dsn: str, number: int) -> ReputationStore:
 
 @contextmanager
 def worker(mode: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process that waits for a line before it begins; killed at the end."""
+    """A process that waits for a line before it starts; killed at the end."""
     module = "evaluation_pipelines_tests.reputation.reputation_worker"
     with subprocess.Popen(
         [sys.executable, "-m", module, mode, dsn],

@@ -44,7 +44,7 @@ def unless_judged() -> Iterator[None]:
 
 
 _REFUSALS = {
-    "conflict": "is being scored: wait for the result, or omit --force",
+    "conflict": "is being judged: wait for the result, or omit --force",
     "not_terminal": "has not ended yet",
     "expired": "is not judged anymore: its text has expired (EVAL_KEEP_TEXTS_DAYS or "
     "EVAL_KEEP_EVENTS_DAYS), its score stays",
