@@ -122,4 +122,4 @@ def test_what_the_webhook_refuses_is_an_error(program: Program) -> None:
     with open_receiver(500) as receiver:
         program.set("EVAL_ALERT_WEBHOOK_URL", receiver.url)
         ran = program("digest", *WEEK, "--send")
-    assert (ran.code, "tried again" in ran.err) == (1, True)
+    assert (ran.code, "It is retried" in ran.err) == (1, True)

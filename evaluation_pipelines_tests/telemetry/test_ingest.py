@@ -316,4 +316,4 @@ def test_ingest_status_and_doctor_name_a_half_line(program: Program) -> None:
     assert f"agents.jsonl: 200 bytes from byte {size - 200} on: cut off" in program("ingest").err
     for command in (("status",), ("doctor", "--offline")):
         out = " ".join(program(*command).out.split())
-        assert f"agents.jsonl, byte {size - 200}: cut off" in out
+        assert f"agents.jsonl, byte {size - 200:,}: cut off" in out
