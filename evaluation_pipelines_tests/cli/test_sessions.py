@@ -21,7 +21,7 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program)
     # What counts is the scorecard: 0.5 * 73.3 + 0.5 * 100 of tool effectiveness.
     assert [row[:12] for row in rows[:3]] == [
         [
-            *(f"s{day}#baseline-1", "86.7", "green", "claude-code", "-", "Not", "scored", "7.3"),
+            *(f"s{day}#baseline-1", "86.7", "green", "claude-code", "-", "Not", "judged", "7.3"),
             *("claude_code", f"2026-06-0{day + 1}", "12:00", "1"),
         ]
         for day in range(3)

@@ -180,7 +180,7 @@ def test_an_agent_whose_only_session_awaits_review_is_named_without_its_reputati
     workplace.lake.write(known, REPUTATION_SCORES, None)
     client = Service(workplace).client()
     (row,) = tables_of(client.get("/agents").text)
-    assert (row[0]["Agent"], row[0]["Score"]) == ("solo", "1/50")
+    assert (row[0]["Agent"], row[0]["Rating"]) == ("solo", "1/50")
     sample = AuditSample(DAY, "acme", A1, "calls", "0", NOW)
     OverrideStore(workplace.ledger).add_samples([sample])
     page = client.get("/agents").text
