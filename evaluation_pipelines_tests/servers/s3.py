@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 BUCKET = "tests"
@@ -36,6 +38,15 @@ def variables(endpoint: str) -> dict[str, str]:
     }
 
 
+_PUTTING, _put_object = Lock(), S3Response.put_object
+
+
+def _put_alone(response: S3Response) -> Any:
+    """Put an object. Moto looks for it first and stores it later, which S3 does in one step."""
+    with _PUTTING:
+        return _put_object(response)
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """Start an S3 with the bucket ``tests``, and yield its address."""
@@ -47,7 +58,8 @@ def running_server() -> Iterator[str]:
         connection.request("PUT", f"/{BUCKET}")
         assert connection.getresponse().status == 200
         connection.close()
-        yield f"http://{host}:{port}"
+        with patch.object(S3Response, "put_object", _put_alone):
+            yield f"http://{host}:{port}"
     finally:
         server.stop()
 
