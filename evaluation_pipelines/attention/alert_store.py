@@ -147,14 +147,15 @@ def visible_alerts(
         ledger: The ledger.
         alerts: The alerts.
         waiting: Sessions that await a blind review.
-        known: All alerts of quality risks, the oldest first. Default: from the ledger.
+        known: Alerts with all of quality risks, the oldest first. Default: from the ledger.
     """
     if not waiting:
         return list(alerts)
     causes = {alert.cause for alert in alerts if alert.kind == QUALITY_RISKS}
-    every = known or (AlertStore(ledger).all() if causes else [])
-    ids = {row.alert_id: row.alert.cause for row in every if row.alert.cause in causes}
-    risks = {ids[found]: keys for found, keys in alert_risks(ledger, every, ids).items()}
+    if known is None:
+        known = AlertStore(ledger).all() if causes else ()
+    ids = {row.alert_id: row.alert.cause for row in known if row.alert.cause in causes}
+    risks = {ids[found]: keys for found, keys in alert_risks(ledger, known, ids).items()}
     return [_visible(alert, risks.get(alert.cause, {}), waiting) for alert in alerts]
 
 

@@ -1,11 +1,10 @@
 """Alerts about what needs attention and about spending."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from itertools import islice
 from logging import Logger
-from typing import Any
 
 import polars as pl
 
@@ -22,10 +21,8 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.attention.gather import gather_sent
 from evaluation_pipelines.attention.send import raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.store import EventStore, OverrideStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.lake import DamagedPartError
@@ -190,36 +187,15 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
 def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     """Raise one alert for all risks since the last such alert; return the number of new alerts.
 
-    The cause of the alert is the position of its newest risk in the list of events. A session that
-    awaits a blind review is left out: the answer is another event if it is a risk.
+    The cause of the alert is the position of its newest risk in the list of events.
     """
     last = AlertStore(stores.ledger).newest(QUALITY_RISKS)
     position = int(last.alert.cause) if last else 0
     first_day = now.date() - timedelta(days=RISK_DAYS)
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
+    if not risks:
+        return 0
     # A session that was scored again since has several events: its newest counts.
     newest = {(risk.organization_id, risk.session_key): json.loads(risk.payload) for risk in risks}
-    if shown := _without_reviews(stores, newest):
-        alert = quality_risk_alert(str(risks[-1].position), shown)
-        return int(raise_alert(stores, alert, now, log))
-    return 0
-
-
-def _without_reviews(
-    stores: Stores, risks: Mapping[SessionKey, Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Return risks without sessions that await a blind review, and scores that one replaced."""
-    if not risks:
-        return []
-    waiting = BlindReviews(stores).waiting()
-    answered = {
-        (sample.key, sample.content_hash)
-        for sample in OverrideStore(stores.ledger).samples()
-        if sample.override_id is not None
-    }
-    return [
-        risk
-        for key, risk in risks.items()
-        if key not in waiting
-        and (risk["override_id"] is not None or (key, risk["content_hash"]) not in answered)
-    ]
+    alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
+    return int(raise_alert(stores, alert, now, log))

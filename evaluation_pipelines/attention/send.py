@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from logging import Logger
 
-from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.alert_store import AlertStore, visible_alerts
 from evaluation_pipelines.attention.domain.digest import Digest, digest_message
 from evaluation_pipelines.attention.domain.messages import (
     DIGEST,
@@ -21,6 +21,7 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.evaluations.post import NotDeliveredError, post
 from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.scorecards.blind_reviews import open_samples
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
@@ -42,7 +43,8 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
     """
     if not AlertStore(stores.ledger).put(alert, now):
         return False
-    log.error("ALERT: %s: %s", alert.title, alert.text)
+    for seen in filter(None, _seen(stores, [alert])):
+        log.error("ALERT: %s: %s", seen.title, seen.text)
     send_pending(stores, now, log)
     return True
 
@@ -50,14 +52,17 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
 def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
-    Stops at the first alert that is not accepted, since each attempt may take ten seconds.
+    Stops at the first alert that is not accepted, since each attempt may take ten seconds. An alert
+    about nothing but sessions that await a blind review is not posted: an answer that is a risk
+    raises another one.
 
     Returns:
         The number of alerts that are still unsent.
     """
     unsent = AlertStore(stores.ledger).unsent()
-    for position, alert in enumerate(unsent):
-        if not _post(stores.settings, alert.alert, log):
+    visible = _seen(stores, [alert.alert for alert in unsent])
+    for position, (alert, seen) in enumerate(zip(unsent, visible, strict=True)):
+        if seen is not None and not _post(stores.settings, seen, log):
             left = len(unsent) - position
             log.error("%d alerts are not delivered yet. They are retried", left)
             return left
@@ -133,6 +138,12 @@ def note_whole_run(
     judged_all = all_readable and report.skip_reason is None and not report.is_endpoint_down
     if judged_all or stores.settings.why_no_judge is not None:
         AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)
+
+
+def _seen(stores: Stores, alerts: Sequence[Alert]) -> list[Alert | None]:
+    """Return alerts without sessions that may await a blind review: a webhook shows its scores."""
+    waiting = {sample.key for sample in open_samples(stores)}
+    return visible_alerts(stores.ledger, alerts, waiting)
 
 
 def _post(settings: Settings, alert: Alert, log: Logger) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from time import monotonic, sleep
@@ -9,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pydantic import SecretStr
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
@@ -29,8 +31,10 @@ from evaluation_pipelines.scorecards.store import (
     OverrideStore,
 )
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests import world
 from evaluation_pipelines_tests.judged import fill, session_with_texts
+from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import claude, line
@@ -178,27 +182,46 @@ def answer(workplace: Workplace, row: dict[str, Any], score: float) -> None:
     workplace.build()
 
 
-def test_no_alert_and_no_log_names_a_session_that_awaits_a_blind_review(
-    workplace: Workplace, caplog: pytest.LogCaptureFixture
+def posting(workplace: Workplace, url: str) -> Stores:
+    """Return the stores with a webhook."""
+    webhook = {"alert_webhook_url": SecretStr(url)}
+    return replace(workplace.stores, settings=workplace.settings.model_copy(update=webhook))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_no_webhook_and_no_log_shows_a_session_that_awaits_a_blind_review(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, is_late: bool
 ) -> None:
-    draw(workplace, build_failed(workplace, "drawn", "other"))
-    assert check_alerts(workplace.stores, JUNE, LOG) == {"quality risks": 1}
-    assert titles(workplace) == ["1 session scored below its threshold"]
-    assert "other#baseline-1: 0 of 100 (failed" in caplog.text
-    assert "drawn" not in caplog.text
+    row = build_failed(workplace, "drawn", "other")
+    if is_late:  # it is drawn after the alert, which the webhook has not accepted yet
+        found = check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
+        assert found == {"quality risks": 1, "undelivered": 1}
+        caplog.clear()
+    draw(workplace, row)
+    with open_receiver() as receiver:
+        check_alerts(posting(workplace, receiver.url), JUNE, LOG)
+    ((_, _, posted),) = receiver.requests
+    assert posted["text"].startswith("1 session scored below its threshold\nother#baseline-1: 0 of")
+    assert "drawn" not in caplog.text + posted["text"]
+    assert AlertStore(workplace.ledger).unsent() == []
 
 
-@pytest.mark.parametrize(("score", "found"), [(90.0, {}), (10.0, {"quality risks": 1})])
-def test_after_a_blind_review_the_score_of_the_person_decides_on_an_alert(
-    workplace: Workplace, score: float, found: dict[str, int]
+@pytest.mark.parametrize(("score", "number"), [(90.0, 0), (10.0, 1)])
+def test_after_a_blind_review_the_score_of_the_person_decides_on_a_message(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, score: float, number: int
 ) -> None:
     row = build_failed(workplace, "drawn")
     draw(workplace, row)
-    assert check_alerts(workplace.stores, JUNE, LOG) == {}
-    answer(workplace, row, score)
-    assert check_alerts(workplace.stores, JUNE, LOG) == found
-    texts = [raised.alert.text for raised in AlertStore(workplace.ledger).all()]
-    assert all("drawn#baseline-1: 10 of 100 (human" in text for text in texts)
+    with open_receiver() as receiver:
+        stores = posting(workplace, receiver.url)
+        assert check_alerts(stores, JUNE, LOG) == {"quality risks": 1}
+        assert (receiver.requests, caplog.messages) == ([], [])
+        answer(workplace, row, score)
+        caplog.clear()
+        check_alerts(stores, JUNE, LOG)
+    texts = [posted["text"] for _, _, posted in receiver.requests]
+    assert len(texts) == len(caplog.messages) == number
+    assert all("drawn#baseline-1: 10 of 100 (human" in text for text in texts + caplog.messages)
 
 
 def test_a_regression_is_reported_once_and_again_when_it_returns(
