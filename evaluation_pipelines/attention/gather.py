@@ -262,10 +262,10 @@ def _gather_sent(
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     due = [row for row in queue if not (row.is_built or row.parked)]
-    # A parked date is not retried: it hides silence no longer than its sessions could end it.
-    heard = (now - timedelta(hours=stores.settings.stale_telemetry_hours)).date()
+    # A parked date is not retried: it hides silence only as long as its telemetry is recent.
+    limit = now - timedelta(hours=stores.settings.stale_telemetry_hours)
     parked = [row for row in queue if row.parked and not row.is_built]
-    recent_parked = [row for row in parked if row.session_date >= heard]
+    recent_parked = [row for row in parked if row.touched_at >= limit]
     is_behind = files.have_lines or _are_unbuilt(stores, [*due, *recent_parked])
     oldest_due = min((row.touched_at for row in due), default=None)
     facts = Facts(

@@ -53,8 +53,8 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
     Stops at the first alert that is not accepted, since each attempt may take ten seconds. An alert
-    about nothing but sessions that await a blind review is not posted: an answer that is a risk
-    raises another one.
+    about nothing but sessions that await a blind review is not posted: a risky answer raises
+    another one.
 
     Returns:
         The number of alerts that are still unsent.

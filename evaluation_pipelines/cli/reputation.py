@@ -199,7 +199,8 @@ def _show(
         write_record(weeks[-1] or unknown_identity(str(identity), now), form)
         return
     if row is not None:
-        print_agent(row, awaits_review=waiting.filter(AGENT_NAME.eq(agent)).height > 0)
+        here = _organization_rows(waiting, organization).filter(AGENT_NAME.eq(agent))
+        print_agent(row, awaits_review=here.height > 0)
     print_identity(str(identity), weeks)
 
 
@@ -241,8 +242,9 @@ def _list_agents(
         print_error(f"error: {one_line(message)}")
     if form is not OutputFormat.TABLE:
         write_rows(ranked.head(limit), form)
-    elif every.is_empty() and waiting.height:
-        print_line("No agent is rated while all evaluated sessions await review.")
+    elif ranked.is_empty() and not unread and _organization_rows(waiting, organization).height:
+        print_line("No rated agents: sessions await review, or are not loaded yet.")
+        print_line("To load them: evaluation-pipelines reputation update")
     elif ranked.height or not unread:
         print_agents(ranked, limit)
     if unread:

@@ -273,17 +273,18 @@ def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
 def test_a_program_whose_newest_telemetry_cannot_be_built_is_not_called_silent(
     workplace: Workplace,
 ) -> None:
-    put_session(workplace, (NOW - JUNE) / timedelta(hours=1) + 200, "claude_code")
+    put_session(workplace, 200, "claude_code")
     workplace.land("logs.jsonl", session_with_texts("a"))
     workplace.ingest()
     queue = RebuildQueue(workplace.ledger)
     (due,) = (row for row in queue.all() if not row.is_built)
     for _ in range(4):
         queue.mark_failed(due.session_date, due.version, "torn", JUNE)
-    assert check_alerts(workplace.stores, JUNE, LOG) == {"parked dates": 1}
-    # What began five days ago or earlier tells nothing of the last 96 hours.
-    later = JUNE + timedelta(days=5)
-    assert check_alerts(workplace.stores, later, LOG) == {"silent sources": 1}
+    # Its telemetry came now, long after the session began: silence is known 96 hours later.
+    assert due.touched_at - JUNE > timedelta(days=5)
+    for later, found in ((0, "parked dates"), (95, None), (97, "silent sources")):
+        at = due.touched_at + timedelta(hours=later)
+        assert check_alerts(workplace.stores, at, LOG) == ({found: 1} if found else {})
 
 
 def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workplace) -> None:

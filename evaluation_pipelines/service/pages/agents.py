@@ -195,6 +195,7 @@ def _answer(
 
 ROUTER = APIRouter(include_in_schema=False)
 
+_IS_SCORED = ~pl.col(WAITS) & pl.col("effective_100").is_not_null()
 _UNKNOWN = "unknown"
 _CSV_COLUMNS = [name for name, dtype in AGENTS.schema.items() if not dtype.is_nested()]
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
@@ -246,6 +247,7 @@ def agents(visit: Visitor) -> HTMLResponse:
         csv_url=visit.frame.here().replace("/agents", "/agents.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
         has_sessions=not visit.rows().is_empty(),
+        has_scores=visit.rows().filter(_IS_SCORED).height > 0,
     )
 
 
@@ -442,9 +444,12 @@ def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]
 
 
 def _unrated(visit: Visit, agents: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return organization and name of agents without evaluations but of sessions that wait."""
+    """Return organization and name of agents that are not rated, all of whose scores wait."""
+    keys, scored = ("organization_id", "agent_id"), visit.rows().filter(_IS_SCORED)
     waiting = _waiting(visit).select("organization_id", agent_id=AGENT_NAME).unique()
-    return waiting.join(agents, on=waiting.columns, how="anti").sort(waiting.columns).rows()
+    for others in (scored.with_columns(agent_id=AGENT_NAME), agents):
+        waiting = waiting.join(others, on=keys, how="anti")
+    return waiting.sort(keys).rows()
 
 
 def _identity(visit: Visit, found: _Agent) -> Mapping[str, Any]:

@@ -153,8 +153,12 @@ def test_an_agent_of_which_all_sessions_are_asked_is_not_called_unknown(program:
     build_by(program, logged("s", yesterday()))
     assert program("reputation", "update").code == 0
     draw()
-    rated = "No agent is rated while all evaluated sessions await review.\n"
-    assert program("reputation", "list").out == rated
+    none = "No rated agents: sessions await review, or are not loaded yet.\n"
+    assert program("reputation", "list").out.startswith(none)
+    elsewhere = program("reputation", "list", "--organization", "lighthouse").out
+    assert elsewhere.startswith("No agent was evaluated yet.")
     shown = program("reputation", "list", "claude-code").out
     assert "  evaluations      none while its sessions await review\n" in shown
     assert "none with this name" in program("reputation", "list", "other").out
+    other = program("reputation", "list", "claude-code", "--organization", "lighthouse").out
+    assert "none with this name" in other

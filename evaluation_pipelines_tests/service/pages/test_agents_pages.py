@@ -185,6 +185,20 @@ def test_an_agent_whose_only_session_awaits_review_is_named_without_its_reputati
     OverrideStore(workplace.ledger).add_samples([sample])
     page = client.get("/agents").text
     assert tables_of(page) == []  # it was among the identities known only from external signals
-    assert "Not rated while all their sessions await review: <a href" in page
+    assert "Not rated yet, because their scored sessions await review: <a href" in page
     assert "/agents/solo?organization=acme" in page
     assert "No evaluated agents yet" not in page
+
+
+def test_an_agent_with_another_score_is_not_rated_because_the_update_is_missing(
+    workplace: Workplace,
+) -> None:
+    profile_file(workplace, worst=11)
+    both = (work("acme", name, 0, agent="solo") for name in ("a1", "a2"))
+    workplace.land("logs.jsonl", b"".join(both))
+    build(workplace)
+    sample = AuditSample(DAY, "acme", A1, "calls", "0", NOW)
+    OverrideStore(workplace.ledger).add_samples([sample])
+    page = Service(workplace).client().get("/agents").text
+    assert "Run <code>evaluation-pipelines reputation update</code>" in page
+    assert "Not rated yet" not in page
