@@ -25,6 +25,14 @@ OPEN: tuple[ScoreStatus, ...] = ("pending", "in_progress")
 TERMINAL: tuple[ScoreStatus, ...] = ("completed", "failed")
 """Final states."""
 
+NOT_SCORED, SCORING = "Not scored", "Scoring"
+"""Values of ``judge_badge`` for programs. People read ``shown_badge``."""
+
+
+def shown_badge(badge: str) -> str:
+    """Return a value of ``judge_badge`` in the words of the glossary."""
+    return {NOT_SCORED: "Not judged", SCORING: "Being judged"}.get(badge, badge)
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:

@@ -7,6 +7,7 @@ from functools import partial
 import polars as pl
 
 from evaluation_pipelines.formatting import minute, percent, points, signed, tokens, usd, whole
+from evaluation_pipelines.schemas.judge_score import shown_badge
 from evaluation_pipelines.schemas.reputation import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES, SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, RANKED_PERFORMANCE
@@ -35,6 +36,7 @@ _SHOWN: Mapping[str, More] = {
     "effective_100": {"label": "Score", "text": points},
     "provisional_100": {"text": points},
     "effective_source": {"label": "Source", "text": EFFECTIVE_SOURCES.__getitem__},
+    "judge_badge": {"text": shown_badge},
     "judge_total": {"label": "Judge", "text": points},
     "composite": {"text": points},
     "tools_per_prompt": {"text": points},

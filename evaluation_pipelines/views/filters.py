@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.badge import AWAITS_JUDGE, NOT_SCORED, is_in_band
+from evaluation_pipelines.judging.domain.badge import AWAITS_JUDGE, is_in_band
+from evaluation_pipelines.schemas.judge_score import NOT_SCORED, SCORING, shown_badge
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter
 from evaluation_pipelines.views.listing import SESSION_LISTING, parse_order
@@ -32,13 +33,13 @@ BANDS = {"green": "75-100", "yellow": "50-74", "red": "0-49"}
 SCORES = {**BANDS, "unscored": "no score", "waiting": "awaiting review"}
 """Values of the filter by score."""
 
-JUDGED = {
-    **BANDS,
+_BADGES = {
     "unscored": NOT_SCORED,
     "queued": AWAITS_JUDGE,
-    "scoring": "Scoring",
+    "scoring": SCORING,
     "failed": "Failed",
 }
+JUDGED = BANDS | {name: shown_badge(badge) for name, badge in _BADGES.items()}
 """Values of the filter by judge score, and by the state of judging."""
 
 OUTCOMES = {
@@ -157,7 +158,7 @@ class ListQuery(SessionFilter):
         if self.judge in BANDS:
             found += [is_in_band("judge_total", self.judge), ~pl.col(WAITS)]
         elif self.judge is not None:
-            found += [pl.col("judge_badge") == JUDGED[self.judge], ~pl.col(WAITS)]
+            found += [pl.col("judge_badge") == _BADGES[self.judge], ~pl.col(WAITS)]
         if self.outcome is not None:
             found.append(HAPPENED[self.outcome])
         return pl.all_horizontal(SessionFilter.condition(self), *found)

@@ -98,7 +98,7 @@ def test_a_judge_score_shows_at_once(workplace: Workplace) -> None:
         assert (shown["judge_badge"], shown["judge_total"]) == ("43 red", 43.0)
         assert shown["judge_model"] == "judge-1"
         other = row_of(found, "two#baseline-1")
-        assert (other["judge_badge"], other["judge_total"]) == ("Not judged", None)
+        assert (other["judge_badge"], other["judge_total"]) == ("Not scored", None)
 
 
 def test_scores_are_withheld_from_whoever_may_review_a_session(workplace: Workplace) -> None:

@@ -9,7 +9,13 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from evaluation_pipelines.schemas import JUDGE_SCORES, SCORE_FLAGS, Table
-from evaluation_pipelines.schemas.judge_score import Score, ScoreStatus, reader_record
+from evaluation_pipelines.schemas.judge_score import (
+    NOT_SCORED,
+    SCORING,
+    Score,
+    ScoreStatus,
+    reader_record,
+)
 from evaluation_pipelines.schemas.table import EXAMPLES, UTC_TIME, CheckResult
 from evaluation_pipelines.times import from_us
 
@@ -18,7 +24,6 @@ YELLOW_FROM, GREEN_FROM = 50, 75
 
 Band: TypeAlias = Literal["red", "yellow", "green"]
 
-NOT_SCORED = "Not judged"
 AWAITS_JUDGE = "Waits for the judge"
 """State of a judgment that a person asked for and no judge works on yet."""
 
@@ -27,7 +32,7 @@ LEFT_OUT = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED"
 
 _STATES: dict[ScoreStatus, str] = {
     "pending": AWAITS_JUDGE,
-    "in_progress": "Scoring",
+    "in_progress": SCORING,
     "failed": "Failed",
 }
 
@@ -37,7 +42,7 @@ class Badge:
     """Judge score of a session window in short.
 
     Attributes:
-        text: ``62 yellow``, ``Not judged``, ``Waits for the judge``, ``Scoring`` or ``Failed``.
+        text: ``62 yellow``, ``Not scored``, ``Waits for the judge``, ``Scoring`` or ``Failed``.
         total: Total from 0 to 100; ``None`` unless the judgment is completed.
         model: The model that judges; ``None`` if the session was never sent to a judge.
         flags: Names in SCORE_FLAGS that apply.
@@ -72,7 +77,7 @@ def is_in_band(column: str, band: str) -> pl.Expr:
 
 
 def with_band(column: str) -> pl.Expr:
-    """Return the text of a badge by the total in a column; ``Not judged`` if that is null."""
+    """Return the text of a badge by the total in a column; ``Not scored`` if that is null."""
     total = pl.col(column)
     name = (
         pl.when(total >= GREEN_FROM)

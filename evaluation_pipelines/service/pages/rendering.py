@@ -26,6 +26,7 @@ from evaluation_pipelines.judging.domain.prompt.sanitizer import ShownTexts, sho
 from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
+from evaluation_pipelines.schemas.judge_score import shown_badge
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.blind_reviews import waiting_samples
 from evaluation_pipelines.scorecards.domain.criteria import criterion_name
@@ -409,6 +410,7 @@ def _environment() -> Environment:
     environment.filters["state"] = title_of
     environment.filters["meaning"] = lambda state: STATES[state].meaning
     environment.filters["reason"] = plain_reason
+    environment.filters["badge"] = shown_badge
     environment.filters["source"] = lambda value: EFFECTIVE_SOURCES.get(value, value)
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format

@@ -41,7 +41,7 @@ def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
     ("found", "expected"),
     [
         (scoring("pending"), Badge("Waits for the judge", None, "judge-1")),
-        (scoring("pending", is_left=True), Badge("Not judged", None, "judge-1")),
+        (scoring("pending", is_left=True), Badge("Not scored", None, "judge-1")),
         (scoring("in_progress"), Badge("Scoring", None, "judge-1")),
         (
             scoring("failed", truncated=True),

@@ -14,15 +14,10 @@ from evaluation_pipelines.comparison.domain.before_after import (
     difference_of,
 )
 from evaluation_pipelines.formatting import number, percent, points, signed, whole
-from evaluation_pipelines.judging.domain.badge import (
-    AWAITS_JUDGE,
-    NOT_SCORED,
-    YELLOW_FROM,
-    Badge,
-    band,
-)
+from evaluation_pipelines.judging.domain.badge import YELLOW_FROM, Badge, band
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.reputation.domain.agent_rating import PARTS
+from evaluation_pipelines.schemas.judge_score import NOT_SCORED, shown_badge
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.evaluation import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
@@ -71,7 +66,7 @@ def judge_state(row: Mapping[str, Any]) -> str | None:
     state = row["judge_badge"]
     if row["judge_total"] is not None or state in {None, NOT_SCORED}:
         return None
-    return state.lower() if state == AWAITS_JUDGE else f"judge {state.lower()}"
+    return "judge failed" if state == "Failed" else shown_badge(state).lower()
 
 
 def score_class(score: float | None) -> str:
