@@ -100,8 +100,11 @@ class _FormatChoice(click.Choice[OutputFormat]):
 KEY, NUMBER = "session key", " #"
 """Heading of session keys, which their beginning names as well; end of that of numbers."""
 
-_WHOLE = frozenset({"batch", "change", "entry", "id", "identity", "name", "person", "setting"})
-"""Headings of names that other commands take: they are never cut, like numbers."""
+_WHOLE = frozenset(
+    {"batch", "call", "change", "entry", "id", "identity", "name", "person", "repeats call"}
+    | {"setting", "version"}
+)
+"""Headings of names and ordinals: they are never cut, and numbers get no separators."""
 
 _FIRST_TO_GO = ("organization", "recommendation", "masque")
 """Columns that a narrow window leaves out before all others; these go from the last."""
@@ -137,7 +140,8 @@ def print_table(
 
     Args:
         title: Title.
-        columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
+        columns: Headings; a heading that ends in ``" #"`` is of a column of numbers. Whole
+            numbers get separators, except for headings in _WHOLE.
         rows: Rows; ``None`` is printed as a dash.
         essential: Number of leading columns that are left out last.
     """

@@ -82,7 +82,7 @@ def list_entries(
     not_shown = (frame.height if by_entry else len(groups)) - len(rows)
     print_line(
         f"{found} of {pluralize(frame['file_id'].n_unique(), 'file')}"
-        + (f", {not_shown} not shown: use --limit" if not_shown else "")
+        + (f", {not_shown:,} not shown: use --limit" if not_shown else "")
     )
     _print_external(external, limit, by_entry=by_entry)
 
@@ -209,7 +209,7 @@ def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, 
             f"{entry.record_index}, counted from 0. The others of the line are stored",
         )
     yield "read", f"{_time(entry.quarantined_at)} UTC"
-    yield "reason", entry.reason
+    yield "reason", plain_reason(entry.reason)
     yield "starts with", entry.first_bytes
     yield "print it", _print_command(stores, entry)
     path = shlex.quote(entry.path)
@@ -243,7 +243,7 @@ def _print_report(report: RetryReport) -> None:
     )
     if report.dates:
         print_line("Dagster builds these dates. To build them now: evaluation-pipelines build")
-    left = Counter((entry.path, reason) for entry, reason in report.unresolved)
+    left = Counter((entry.path, plain_reason(reason)) for entry, reason in report.unresolved)
     for (path, reason), number in left.most_common():
         entries_left = pluralize(number, "entry stays", "entries stay")
         print_error(f"warning: {one_line(path)}: {entries_left} in quarantine: {one_line(reason)}")

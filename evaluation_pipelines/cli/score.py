@@ -44,6 +44,7 @@ from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_TITLES
 from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, local_session
+from evaluation_pipelines.telemetry.quarantine.entries import plain_reason
 
 _MAX_DEFECTS = 5
 _MAX_OTHERS = 3
@@ -80,7 +81,7 @@ def score(
     scored = _score_local(settings, session) if local else _score(files, settings, session)
     if session is not None and not scored.sessions and files and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
-    is_part = not every and (session is not None or len(scored.sessions) > 1)
+    is_part = not (every or local) and (session is not None or len(scored.sessions) > 1)
     _print_unread(scored, settings, is_part=is_part)
     for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
         print_error(f"warning: {one_line(names)}: {reason}")
@@ -182,12 +183,14 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings, *, is_part: bool)
     """
     shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
     for name, line in shown:
-        where = f"{one_line(name)}, byte {line.offset}"
+        where = f"{one_line(name)}, byte {line.offset:,}"
         others_like_it = f" ({line.lines:,} equal lines)" if line.lines > 1 else ""
-        print_error(f"warning: {where}{others_like_it}: not read: {line.reason}")
+        reason = one_line(plain_reason(line.reason))
+        print_error(f"warning: {where}{others_like_it}: not read: {reason}")
     if left := sum(line.lines for _, line in others):
         more = pluralize(left, "more line or record", "more lines or records")
         print_error(f"warning: {more} not read")
     of_what = scored.counts.changes if scored.sessions else scored.counts.notes
+    suffix = " (of all sessions in the lines read)" if is_part else ""
     for note in of_what(settings.start_date):
-        print_error(f"warning: {note}{' (of all sessions in the lines read)' * is_part}")
+        print_error(f"warning: {note}{suffix}")

@@ -190,7 +190,7 @@ def keys_are_unique(frame: pl.DataFrame, table: Table) -> CheckResult:
         "keys_are_unique",
         repeated.is_empty(),
         f"one row per {', '.join(table.key)}",
-        f"{repeated.height} keys that several rows share",
+        f"{repeated.height:,} keys that several rows share",
         examples_of(repeated),
     )
 

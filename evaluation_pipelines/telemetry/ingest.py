@@ -280,7 +280,9 @@ class Ingest:
                     self.stores.lake.store.delete(part.path)
         path = self.stores.landing.shown(source.path)
         report.skipped += [
-            SkippedFile(path, f"{line.length_bytes} bytes from byte {line.offset} on: {CUT_OFF}")
+            SkippedFile(
+                path, f"{line.length_bytes:,} bytes from byte {line.offset:,} on: {CUT_OFF}"
+            )
             for line in batch.quarantined
             if line.reason == CUT_OFF
         ]

@@ -105,11 +105,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_counts_in_a_table_have_separators_and_ids_have_none(
+def test_counts_in_a_table_have_separators_and_ids_and_ordinals_have_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table("Title", ("id #", "sessions #"), [(12345, 12345)], essential=2)
     assert capsys.readouterr().out.splitlines()[-1].split() == ["12345", "12,345"]
+    ordinals = ("call #", "repeats call #", "version #", "calls #")
+    print_table("Title", ordinals, [(1234,) * 4], essential=4)
+    assert capsys.readouterr().out.split()[-4:] == ["1234", "1234", "1234", "1,234"]
 
 
 def test_a_pipe_gets_all_columns_and_only_very_long_cells_are_cut(

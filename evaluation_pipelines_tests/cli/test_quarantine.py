@@ -73,7 +73,7 @@ def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Progr
     assert (ran.code, ran.err) == (0, "")
     assert facts["file"] == "logs.jsonl"
     assert facts["line"] == f"from byte {offset:,}, {len(HOSTILE) - 1} bytes long"
-    assert facts["reason"].startswith("not JSON")
+    assert re.fullmatch(r"not JSON: .* \(character \d+\)", facts["reason"])
     assert "\x1b" not in ran.out
     assert "\u202e" not in ran.out
     assert facts["starts with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
@@ -121,7 +121,8 @@ def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> 
         "retry: 1 of 2 entries could be read, 1 event on 1 date\n"
         "Dagster builds these dates. To build them now: evaluation-pipelines build\n"
     )
-    assert ran.err.startswith("warning: logs.jsonl: 1 entry stays in quarantine: not JSON: ")
+    told = "warning: logs.jsonl: 1 entry stays in quarantine: not JSON: "
+    assert re.fullmatch(rf"{told}.* \(character \d+\)\n", ran.err)
     assert filled("quarantine", "list").out.endswith("1 entry of 1 file\n")
     assert "quarantine: 1 of 3 lines" in filled("status").out
     filled("build")

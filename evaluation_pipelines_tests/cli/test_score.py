@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -69,6 +70,7 @@ def test_the_first_invalid_lines_are_reported_and_the_others_scored(program: Pro
     first, second, *others = ran.err.splitlines()
     assert first == "warning: logs.jsonl, byte 0: not read: not UTF-8 at byte 0"
     assert second.startswith("warning: logs.jsonl, byte 2 (2 equal lines): not read: not JSON: ")
+    assert second.endswith(" (character 0)")
     # Of 10 lines, the odd one and those with 0 to 3 are shown.
     assert (len(others), others[-1]) == (4, "warning: 4 more lines or records not read")
 
@@ -184,6 +186,12 @@ def test_the_latest_session_of_this_machine_is_scored_from_its_transcript(
         other = program("score", "--local", "--session", name)
         assert (other.code, yaml.safe_load(other.out)["stats"]["prompts"]) == (0, 1)
         assert "for another one" not in other.err
+    (odd,) = (path for path in files if path.stem == fork)
+    sound = odd.read_text()
+    odd.write_text(re.sub(r'"output_tokens":\d+', '"output_tokens":-5', sound))
+    told = program("score", "--local", "--session", fork).err
+    assert re.search(r"warning: impossible values, set to null: \d+\n", told)
+    odd.write_text(sound)
     unknown = program("score", "--local", "--session", "absent")
     assert (unknown.code, unknown.out) == (1, "")
     assert unknown.err.startswith("error: no transcript of session absent found on this machine.")

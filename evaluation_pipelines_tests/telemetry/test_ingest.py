@@ -281,7 +281,7 @@ def test_a_half_line_is_quarantined_when_its_file_no_longer_grows(
     report = workplace.ingest()
     assert report.counts.quarantined == quarantined
     assert [(file.path, file.reason) for file in report.skipped] == [
-        (name, f"200 bytes from byte {len(whole)} on: {CUT_OFF}")
+        (name, f"200 bytes from byte {len(whole):,} on: {CUT_OFF}")
     ] * quarantined
     unread, _ = find_unread_files(workplace.stores)
     assert [has_complete_line(workplace.stores, file) for file in unread] == [False] * (
@@ -313,7 +313,7 @@ def test_ingest_status_and_doctor_name_a_half_line(program: Program) -> None:
     path = program.land("agents.jsonl", prompts(0, 2) + HALF)
     rest(path, 25 * 3_600)
     size = path.stat().st_size
-    assert f"agents.jsonl: 200 bytes from byte {size - 200} on: cut off" in program("ingest").err
+    assert f"agents.jsonl: 200 bytes from byte {size - 200:,} on: cut off" in program("ingest").err
     for command in (("status",), ("doctor", "--offline")):
         out = " ".join(program(*command).out.split())
         assert f"agents.jsonl, byte {size - 200:,}: cut off" in out

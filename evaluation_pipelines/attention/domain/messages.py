@@ -216,7 +216,7 @@ def spending_alert(
     if len(sessions) > LISTED:
         shown.append(f"and {len(sessions) - LISTED:,} more")
     if unknown:
-        shown.append(f"Requests without a known price: {unknown}")
+        shown.append(f"Requests without a known price: {unknown:,}")
     who = f"{spender} {' of '.join(map(_name, names))}"
     return Alert(
         SPENDING,

@@ -136,7 +136,7 @@ class Risks:
             )
             if number
         ]
-        return f"{self.raised} in the alert, minus {', '.join(parts)}" if parts else None
+        return f"{self.raised:,} in the alert, minus {', '.join(parts)}" if parts else None
 
 
 def risks_of(rows: pl.DataFrame, sessions: Collection[SessionKey], is_risk: pl.Expr) -> Risks:

@@ -133,7 +133,11 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
     """Return what was read, and how much of each file is unread."""
     lags = sorted(ingest_lags(stores)[0], key=lambda lag: -(lag.unread_bytes or 0))
     rows = [
-        (lag.path, lag.unread_bytes, lag.newest_event and f"{lag.newest_event:%F %T}")
+        (
+            lag.path,
+            None if lag.unread_bytes is None else f"{lag.unread_bytes:,}",
+            lag.newest_event and f"{lag.newest_event:%F %T}",
+        )
         for lag in lags[:_FILES_SHOWN]
     ]
     table = markdown_table(("file", "unread bytes", "last event (UTC)"), rows)

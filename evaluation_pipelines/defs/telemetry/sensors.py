@@ -163,10 +163,10 @@ def _none_due(stores: Stores) -> str:
     dates = RebuildQueue(stores.ledger).all()
     built = sum(queued_date.is_built for queued_date in dates)
     parked = sum(queued_date.parked for queued_date in dates)
-    says = f"{built} dates are built, nothing is due"
+    says = f"{built:,} dates are built, nothing is due"
     if later := len(dates) - built - parked:
-        says += f", {later} wait for their time"
-    return says + (f", {parked} stopped retrying" if parked else "")
+        says += f", {later:,} wait for their time"
+    return says + (f", {parked:,} stopped retrying" if parked else "")
 
 
 def _sync_changed_files(context: dg.SensorEvaluationContext, stores: Stores, now: datetime) -> None:

@@ -175,8 +175,8 @@ def every_judge_change_is_measured(changes: pl.DataFrame) -> CheckResult:
         JUDGE_CHANGES.name,
         "every_judge_change_is_measured",
         open_ones.is_empty(),
-        f"anchors scored by both judges for each of {changes.height} changes",
-        f"{open_ones.height} changes without: run `evaluation-pipelines judge changes --anchors`",
+        f"anchors scored by both judges for each of {changes.height:,} changes",
+        f"{open_ones.height:,} changes without: run `evaluation-pipelines judge changes --anchors`",
         tuple(open_ones["change_id"].head(EXAMPLES)),
         "warning",
     )

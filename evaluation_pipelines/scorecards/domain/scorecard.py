@@ -302,7 +302,7 @@ def cards_are_on_their_scale(cards: pl.DataFrame, table: Table) -> CheckResult:
         "cards_are_on_their_scale",
         broken.is_empty(),
         "every score on the scale of its profile, every confidence from 0 to 1",
-        f"{broken.height} cards that are not",
+        f"{broken.height:,} cards that are not",
         examples_of(broken.select("session_key", "profile_id", "overall_score", "confidence")),
     )
 
@@ -317,7 +317,7 @@ def every_card_has_its_session(
         "every_card_has_its_session",
         orphans.is_empty(),
         "a session window for every card",
-        f"{orphans.height} cards whose window no longer exists",
+        f"{orphans.height:,} cards whose window no longer exists",
         examples_of(orphans.sort(pl.all())),
         "warning",
     )
@@ -330,7 +330,7 @@ def profiles_are_sound(faults: Sequence[str], table: Table) -> CheckResult:
         "profiles_are_sound",
         not faults,
         "every profile file valid and with a correct version",
-        f"{len(faults)} profile files that are not used",
+        f"{len(faults):,} profile files that are not used",
         tuple(faults),
         "warning",
     )
@@ -349,7 +349,7 @@ def every_criterion_is_known(registry: Registry, table: Table) -> CheckResult:
         "every_criterion_is_known",
         not unknown,
         "every criterion computed or judged",
-        f"{len(unknown)} unknown criteria, which always score the midpoint",
+        f"{len(unknown):,} unknown criteria, which always score the midpoint",
         tuple(unknown),
         "warning",
     )
@@ -370,6 +370,6 @@ def effective_scores_have_a_source(evaluations: pl.DataFrame, table: Table) -> C
         "effective_scores_have_a_source",
         broken.is_empty(),
         "every effective score from 0 to 100 with its source, and no source without a score",
-        f"{broken.height} sessions that break this rule",
+        f"{broken.height:,} sessions that break this rule",
         examples_of(broken.select("session_key", "effective_100", "effective_source")),
     )

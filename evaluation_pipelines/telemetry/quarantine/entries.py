@@ -25,7 +25,7 @@ _STANDARDS = {"UTF-N": "UTF-8", "ISO N": "ISO 8601"}
 
 
 _WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got `([^`]+)`(?: - at `([^`]+)`)?")
-_JSON_PLACE = re.compile(r": line \S+ column \S+ \(char (\w+)\)")
+_JSON_PLACE = re.compile(r": line \S+ column \S+ \(char (\d+|N)\)")
 """Places in messages of JSON parsers, with digits or N."""
 
 
@@ -182,8 +182,12 @@ def without_numbers(reason: pl.Expr) -> pl.Expr:
 
 
 def plain_reason(reason: str) -> str:
-    """Return a reason with the messages of parsers in plain words, shortened."""
-    return _JSON_PLACE.sub(r" (character \1)", _WRONG_TYPE.sub(_wrong_type, reason))
+    """Return a reason with parser messages in plain words."""
+    return _JSON_PLACE.sub(_place, _WRONG_TYPE.sub(_wrong_type, reason))
+
+
+def _place(found: re.Match[str]) -> str:
+    return "" if found[1] == "N" else f" (character {int(found[1]):,})"
 
 
 def _wrong_type(found: re.Match[str]) -> str:
@@ -214,7 +218,7 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
         return found[0]
     if found:
         examples = ", ".join(entry.name for entry in found[:3])
-        raise NoSuchEntryError(f"{len(found)} entries start with {name!r}: {examples} ...")
+        raise NoSuchEntryError(f"{len(found):,} entries start with {name!r}: {examples} ...")
     raise NoSuchEntryError(
         f"The quarantine has no entry {name!r}. List the names with: "
         "evaluation-pipelines quarantine list --entries"

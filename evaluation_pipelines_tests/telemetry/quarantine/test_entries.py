@@ -48,9 +48,10 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
             "not JSON: Expecting value (character 7)",
         ),
         (
-            "not JSON: Expecting value: line N column N (char N)",
-            "not JSON: Expecting value (character N)",
+            "not JSON: Expecting value: line 1 column 5001 (char 5000)",
+            "not JSON: Expecting value (character 5,000)",
         ),
+        ("not JSON: Expecting value: line N column N (char N)", "not JSON: Expecting value"),
         (
             "not an OTLP span: Expected `array | null`, got `str` - at `$.a[...].b`",
             "not an OTLP span: $.a[...].b has the wrong type: str, not array | null",
