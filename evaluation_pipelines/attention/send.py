@@ -20,6 +20,7 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.evaluations.post import NotDeliveredError, post
+from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.scorecards.blind_reviews import open_samples
 from evaluation_pipelines.settings import Settings
@@ -64,7 +65,8 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     for position, (alert, seen) in enumerate(zip(unsent, visible, strict=True)):
         if seen is not None and not _post(stores.settings, seen, log):
             left = len(unsent) - position
-            log.error("%d alerts are not delivered yet. They are retried", left)
+            undelivered = pluralize(left, "undelivered alert")
+            log.error("%s, retried with the next alert or check", undelivered)
             return left
         AlertStore(stores.ledger).mark_sent(alert.alert_id, now)
     return 0
@@ -132,7 +134,9 @@ def note_whole_run(
         LedgerError: The ledger cannot be used.
     """
     if problems:
-        alert = reported(UNJUDGED, now.date(), "; ".join(problems))
+        alert = reported(
+            UNJUDGED, now.date(), ". ".join(problem.rstrip(".") for problem in problems)
+        )
         raise_alert(stores, alert, now, log)
         return
     judged_all = all_readable and report.skip_reason is None and not report.is_endpoint_down

@@ -182,7 +182,7 @@ def publish(
 ) -> None:
     """Publish the tables as a database for analysts.
 
-    Exits with 4 if a table or report could not be updated: its previous version is published.
+    Exits with 4 if a table or report could not be updated: its previous version, if any, stays.
     --files publishes nothing: it prints the paths of verified files. Do not read other files in
     those folders, they may be outdated or incomplete. A replaced file stays for at least an hour.
     """
@@ -229,7 +229,8 @@ def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) ->
     refreshed = refresh_published(stores, datetime.now(UTC))
     for name, reason in refreshed.failed.items():
         print_error(
-            f"error: {name} could not be updated. The previous version is published: {reason}"
+            f"error: {name} could not be updated: {reason.rstrip('.')}. Its previous version, if "
+            "any, stays published."
         )
     published = refreshed.published
     if form is OutputFormat.TABLE:

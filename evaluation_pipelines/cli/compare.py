@@ -169,7 +169,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         found = compare_file(runs, now, fewest, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
             print_error(
-                f"{runs}: not used: {', '.join(ignored)}. Used: {', '.join(REQUIRED + OPTIONAL)}"
+                f"{runs}: unused columns: {', '.join(ignored)}. Known columns: "
+                f"{', '.join(REQUIRED + OPTIONAL)}"
             )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, f"{found.runs.height} runs of {runs}", as_list)

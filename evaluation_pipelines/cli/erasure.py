@@ -211,6 +211,6 @@ def _print_expired(result: Expiry, verb: str) -> None:
         print_line(f"  {table}: {pluralize(rows, 'row')}")
     for path in result.files:
         print_line(f"{verb} landing file {one_line(path)}")
-    print_line(size(result.freed_bytes))
+    print_line(f"{verb} in total: {size(result.freed_bytes)}")
     for kind, day in result.oldest.items():
         print_line(f"oldest {kind}: {day}")

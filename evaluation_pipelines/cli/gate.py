@@ -66,7 +66,9 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     look: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Number of this look. Default: one more than the last."),
+        typer.Option(
+            min=1, max=1000, help="Number of this look. Default: one more than the latest look."
+        ),
     ] = None,
     file: Annotated[
         Path | None,

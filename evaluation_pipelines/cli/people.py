@@ -185,7 +185,7 @@ def _list_unknown(which: SessionFilter, limit: int | None, form: OutputFormat) -
         if shown.height < found.height:
             print_line(f"{found.height - shown.height:,} more: use --limit")
     if due:
-        print_error("This is the state of the last build: dates are due. Run build.")
+        print_error("Last build shown. Dates are due: run `evaluation-pipelines build`.")
 
 
 def _unknown(stores: Stores, days: list[date], which: SessionFilter) -> pl.DataFrame:

@@ -157,7 +157,7 @@ def group_figures(
     Returns:
         Columns ``name``, ``sessions``, of a sub-agent, skill or command SUMMED, ``score`` (mean,
         0-100), ``known_scores`` (of how many sessions it is), ``before`` (the mean of as many days
-        before the span), ``change`` (null if the judge of its scores changed: not comparable),
+        before the span), ``change`` (null if a judge change makes scores incomparable),
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """

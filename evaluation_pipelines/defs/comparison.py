@@ -297,7 +297,7 @@ def compared_models(
     if broken := [result for result in results if not result.passed and result.severity == "error"]:
         raise dg.Failure(
             "The comparison failed its checks and was not written. The previous one stays: "
-            + "; ".join(f"{result.rule}: {result.found}" for result in broken),
+            + ", ".join(f"{result.rule}: {result.found}" for result in broken),
             allow_retries=False,
         )
 
@@ -395,7 +395,7 @@ def evaluation_books(
         raise_alert(stores, alert, now, context.log)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        reasons = "; ".join(f"{failure.session_date}: {failure.error}" for failure in failed)
+        reasons = "\n".join(f"{failure.session_date}: {failure.error}" for failure in failed)
         raise dg.Failure(reasons, allow_retries=False)
     yield from logged_outputs(context, [EVALUATION_BOOKS.name])
 

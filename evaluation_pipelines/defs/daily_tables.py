@@ -151,7 +151,7 @@ def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckRe
         severity=dg.AssetCheckSeverity.WARN,
         metadata={
             "expected": "corrections in both directions, or few of them",
-            "found": "; ".join(notices) or "no profile version to recalibrate",
+            "found": "\n".join(notices) or "no profile version to recalibrate",
             "agreement, automatic minus human": dg.MetadataValue.md(
                 markdown_table(
                     _HEADINGS, [_row(agreement) for agreement in calibration(stores, overrides)]
@@ -364,7 +364,7 @@ def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed
 
 def _failure_text(failed: Sequence[DateFailed], dates: int) -> str:
     return f"{len(failed)} of {dates} dates could not be built, the others are published: " + (
-        "; ".join(f"{result.session_date}: {result.error}" for result in failed)
+        "\n".join(f"{result.session_date}: {result.error}" for result in failed)
     )
 
 

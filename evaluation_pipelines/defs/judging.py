@@ -124,7 +124,7 @@ class SessionConfig(dg.Config):
     organization: str | None = Field(
         default=None, description="Organization, if several have this session."
     )
-    force: bool = Field(default=False, description="Score it again even if already scored.")
+    force: bool = Field(default=False, description="Judge it again even if already judged.")
     by: str | None = Field(
         default=None, description="Requester of the score. By default the id of the run."
     )
@@ -291,7 +291,7 @@ def judge_scores(
     if report.is_endpoint_down and not nightly:
         problems.append(f"the judge stopped early, the rest stays due: {report.problem}")
     if problems and not nightly:
-        raise dg.Failure("; ".join(problems), allow_retries=False)
+        raise dg.Failure("\n".join(problems), allow_retries=False)
     if nightly:
         readable = _all_readable(stores)
         note_whole_run(stores, report, problems, utc_now(), log, all_readable=readable)
@@ -444,7 +444,7 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
     why = report.stop_reason or report.explanations.get(LeftOpenReason.ENDPOINT_DOWN)
     problems += [] if why is None else [why]
     if problems:
-        raise dg.Failure("; ".join(problems), allow_retries=False)
+        raise dg.Failure("\n".join(problems), allow_retries=False)
 
 
 @dg.job(description="Collects batches of the judge that have ended. Started by a sensor.")

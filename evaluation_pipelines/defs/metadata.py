@@ -147,7 +147,7 @@ def check_metadata(results: Sequence[tuple[str, CheckResult]]) -> dict[str, dg.M
     if shown.examples:
         metadata["examples"] = dg.MetadataValue.text("\n".join(shown.examples))
     if len(failed) > 1:
-        rows = [(day, result.found, "; ".join(result.examples)) for day, result in failed]
+        rows = [(day, result.found, ". ".join(result.examples)) for day, result in failed]
         table = markdown_table(("date", "found", "examples"), rows)
         metadata["all_broken_dates"] = dg.MetadataValue.md(table)
     return metadata
@@ -267,7 +267,7 @@ class CheckResults:
                     check_name=key.name,
                     severity=_severity([result for _, result in failed]),
                     metadata=check_metadata(results),
-                    description="; ".join(f"{day}: {result.found}" for day, result in failed)
+                    description=", ".join(f"{day}: {result.found}" for day, result in failed)
                     or None,
                 )
 

@@ -256,7 +256,7 @@ _ALWAYS = (
     ("access logs of the service and of proxies", "they belong to their operators"),
     ("providers of the judge", "prompts and batch files are deleted by the provider's rules"),
     ("keys of the service", "names of keys are given by hand: keys revoke"),
-    ("text by others", "it is in their sessions: forget these, or let text expire"),
+    ("mentions by others", "they are in other people's sessions: forget those, or let text expire"),
     ("copies and exports", "exports, webhook messages and backups stay as they are"),
 )
 _POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it. Archives are backups")

@@ -292,8 +292,8 @@ def draw_anchors(
     if drawing is None:
         if frame.is_empty():
             raise NoBridgeError(
-                f"the previous judge of {change.profile_id} scored no session that still has "
-                f"text from {dates[0]} until {dates[1]}"
+                f"the previous judge of {change.profile_id} scored no session from {dates[0]} to "
+                f"{dates[1] - timedelta(days=1)} whose text is still stored"
             )
         since, until = dates
         row = {"frame_since": since, "frame_until": until, "frame_sessions": frame.height}

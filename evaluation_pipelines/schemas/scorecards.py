@@ -178,11 +178,11 @@ OVERRIDES = Table(
     columns=columns(
         ("override_id", pl.String, "a number as text. A greater one is newer"),
         ("organization_id", pl.String, "organization"),
-        ("session_key", pl.String, "overridden session window"),
+        ("session_key", pl.String, "session window of the score"),
         ("session_date", pl.Date, "its partition"),
         ("profile_id", pl.String, "judge profile whose score it corrects"),
         ("profile_version", pl.Int64, "version of the profile at that time"),
-        ("content_hash", pl.String, "overridden content"),
+        ("content_hash", pl.String, "content that the person scored"),
         ("override_score", pl.Float64, "the score by the person, on the scale", BLIND),
         ("override_100", pl.Float64, "the same as 0-100", BLIND),
         (

@@ -257,7 +257,7 @@ class TelemetrySettings(SettingsSection):
     productivity_time: Literal["active", "window"] = Field(
         default="active",
         description="minutes by which productivity divides: `active` ones, or the whole "
-        "`window`, for dates built later",
+        "`window`, for dates built after the change",
     )
     max_line_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),
@@ -298,7 +298,7 @@ class TelemetrySettings(SettingsSection):
     test_commands: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
         description="further commands that run tests, separated by commas, such as "
-        "`tools/verify,just spec*`, for dates built later",
+        "`tools/verify,just spec*`, for dates built after the change",
     )
     git_repositories: Annotated[tuple[LocalPath, ...], BeforeValidator(split_names)] = Field(
         default=(),
@@ -310,11 +310,12 @@ class TelemetrySettings(SettingsSection):
     ] = Field(
         default=(),
         description="names of attributes, separated by commas, that become columns of sessions "
-        "read later",
+        "read after the change",
     )
     prices_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "prices.yaml",
-        description="your own model prices, see docs/telemetry.md, for telemetry read later",
+        description="your own model prices, see docs/telemetry.md, for telemetry read after the "
+        "change",
     )
     quarantine_max_share: float = Field(
         default=0.01,
@@ -357,7 +358,7 @@ class PeopleSettings(SettingsSection):
     pseudonymize: bool = Field(
         default=False,
         description="store keyed hashes in place of emails, user ids, host users and host names, "
-        "for telemetry read later",
+        "for telemetry read after the change",
     )
     pseudonym_key_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "pseudonyms.key",

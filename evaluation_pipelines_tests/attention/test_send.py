@@ -28,7 +28,7 @@ OTHER = Alert("disk", "b", "another disk full", "")
 def assert_not_delivered(messages: list[str]) -> None:
     reason, waiting = messages
     assert reason.startswith("the alert could not be delivered: ")
-    assert waiting == "1 alerts are not delivered yet. They are retried"
+    assert waiting == "1 undelivered alert, retried with the next alert or check"
 
 
 def stores(workplace: Workplace, url: str | None) -> Stores:

@@ -206,7 +206,9 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     assert ", based on 8 people." in shown
     rows.rename({"user_id": "person"}).write_csv("runs.csv")
     said = program(*RUNS, "--format", "json").err
-    assert said.startswith("runs.csv: not used: person. Used: model, score, provider, user_id")
+    assert said.startswith(
+        "runs.csv: unused columns: person. Known columns: model, score, provider, user_id"
+    )
 
 
 OF_RUNS = ("--runs", "runs.csv")

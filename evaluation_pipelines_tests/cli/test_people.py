@@ -115,7 +115,7 @@ def test_people_are_listed(built: Program) -> None:
 def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> None:
     imported(built)
     due = built("people", "list", "unknown")
-    assert due.err == "This is the state of the last build: dates are due. Run build.\n"
+    assert due.err == "Last build shown. Dates are due: run `evaluation-pipelines build`.\n"
     built("build")
     ran = built("people", "list", "unknown", "--format", "json")
     assert (ran.code, ran.err) == (0, "")

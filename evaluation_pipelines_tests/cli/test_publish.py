@@ -28,7 +28,7 @@ def test_a_report_that_cannot_be_made_does_not_stop_publishing(
         patched.setattr(publish, "refresh_comparison", fails)
         ran = program("publish")
     assert ran.code == 4
-    assert "error: the comparison of models could not be updated. The previous" in ran.err
+    assert "error: the comparison of models could not be updated: ArithmeticError" in ran.err
     assert "\x1b" not in ran.err
     assert ran.out.startswith("published ")
     assert sessions(program) == 1

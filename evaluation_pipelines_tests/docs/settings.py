@@ -11,8 +11,8 @@ PAGE = FOLDER / "settings.md"
 _HEAD = """# Settings
 
 Environment variables, or lines of a file `.env` in the working directory. An invalid value is an
-error that names the variable, the fault and the allowed values. Each start warns of a removed
-setting, and of a misspelled one with similar names.
+error that names the variable, the fault and the allowed values. Each start warns of removed
+settings, and of unknown names that resemble a setting.
 """
 
 

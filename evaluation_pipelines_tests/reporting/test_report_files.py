@@ -66,7 +66,8 @@ def test_a_bucket_that_refuses_is_said_and_the_database_is_published(
     ran = program("publish")
     assert ran.code == 4
     assert ran.out.startswith("published ")
-    assert "error: the comparison of models could not be updated. The previous" in ran.err
+    assert "error: the comparison of models could not be updated: " in ran.err
+    assert "Its previous version, if any, stays published.\n" in ran.err
     assert f"{bucket.url}/model_comparison.html: access is refused" in ran.err
     assert SECRET not in ran.err
     bucket.proxy.always = None

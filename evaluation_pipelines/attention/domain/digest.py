@@ -59,7 +59,7 @@ class Shift:
 
     def __str__(self) -> str:
         """Return a sentence."""
-        return f"{self.by} {self.name}: {self.said}; {whole(self.people)} people"
+        return f"{self.by} {self.name}: {self.said}, {whole(self.people)} people"
 
 
 @dataclass(frozen=True, slots=True)

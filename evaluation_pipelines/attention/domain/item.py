@@ -138,7 +138,7 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
             "Read the reasons and correct the sender.",
             "To list them: evaluation-pipelines quarantine list",
             page_of("operations", "quarantine", since=f"{since}"),
-            parts=(*parts, *([] if newest is None else [Part("newest", newest)])),
+            parts=(*parts, *([] if newest is None else [Part("latest", newest)])),
         )
 
 

@@ -248,7 +248,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         parts = [Part(arrival.program, _lacks(arrival.gaps)) for arrival in lacking]
         programs = listed([arrival.program for arrival in lacking])
         seen = f"Telemetry from {programs} lacks data that scores use"
-        remedy = "Change the settings of each agent as listed."
+        remedy = "Provide what is listed for each agent."
         yield Item("gaps", "telemetry", State.WARNING, seen, remedy, parts=(*parts,))
     for day, rows in examined.late_rows.items():
         late = pluralize(rows, "row")

@@ -99,7 +99,7 @@ def show_judge_changes(
         ),
     ] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="With --anchors: only print the cost.")
+        bool, typer.Option("--estimate", help="With --anchors: only estimate the cost.")
     ] = False,
     max_cost_usd: Annotated[
         float | None,

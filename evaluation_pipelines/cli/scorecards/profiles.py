@@ -177,7 +177,7 @@ def _switch_file(stores: Stores, profile_id: str, now: datetime, *, enabled: boo
     if synced.registry.find(profile_id).profile.enabled is not enabled:
         raise ProfileError(
             f"{one_line(profile_id)} stays as it is: "
-            f"{'; '.join(synced.faults) or f'{path} has an older version of it'}"
+            f"{'. '.join(synced.faults) or f'{path} has an older version of it'}"
         )
     return path
 

@@ -46,8 +46,8 @@ def read_forgotten(ledger: Ledger, key_path: Path, known: Forgotten = _NOTHING) 
     key = read_key(key_path)
     if key is None:
         raise SecretKeyError(
-            f"{key_path}, the key of erased data, is missing: without it, that would be read "
-            "again. Restore the file from a backup, or set EVAL_FORGOTTEN_KEY_PATH."
+            f"{key_path}, the key of erased data, is missing. Without it, erased data would "
+            "be read again. Restore the file from a backup, or set EVAL_FORGOTTEN_KEY_PATH."
         )
     return Forgotten(key, hashes, version)
 

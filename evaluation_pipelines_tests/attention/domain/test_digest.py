@@ -51,7 +51,7 @@ def test_a_change_is_the_one_that_the_page_of_the_agent_shows() -> None:
     assert (told.change, told.low, told.high) == pytest.approx((-14.3, -18.3, -10.3))
     assert f"{told}" == (
         "agent Firefighter of orchard: 14.3 points less (10.3 to 18.3) than from "
-        "2026-06-01 to 2026-06-07; 9 people"
+        "2026-06-01 to 2026-06-07, 9 people"
     )
     assert difference_of(found) in f"{told}"
 

@@ -137,7 +137,7 @@ def test_an_installation_that_is_well() -> None:
         (
             others(*quarantine(3, 1, "a, byte 0: bad", TODAY)),
             *("warning", "4 unreadable lines"),
-            "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nRead",
+            "3 in telemetry (last 7 days), 1 in signals\nlatest: a, byte 0: bad\nRead",
         ),
         (
             {"unread_bytes": 1500, "oldest_unread": NOW - timedelta(seconds=61)},

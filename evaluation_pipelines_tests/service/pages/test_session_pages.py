@@ -109,7 +109,7 @@ def test_a_list_by_score_says_how_many_share_the_lowest(reader: TestClient) -> N
     rows = list(csv.DictReader(reader.get("/sessions.csv").text.splitlines()))
     scores = sorted(float(row["effective_100"]) for row in rows if row["effective_100"])
     assert scores.count(scores[0]) > 1
-    said = f"{scores.count(scores[0])} with the same lowest score, newest first"
+    said = f"{scores.count(scores[0])} with the same lowest score, latest first"
     assert said in reader.get("/sessions?sort=score").text
     assert "lowest score, newest" not in reader.get("/sessions?sort=-score").text
 
