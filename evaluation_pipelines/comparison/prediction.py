@@ -133,7 +133,7 @@ def _scored(stores: Stores) -> pl.DataFrame:
 
 
 def _judged(stores: Stores) -> pl.DataFrame:
-    """Return SESSION_KEY, judge total, criteria and tags of the last judgment, 1 is no tag."""
+    """Return SESSION_KEY, judge total, criteria and tags of the latest judgment, 1 is no tag."""
     rows = stores.lake.select(JUDGE_SCORES).filter(
         pl.col("status") == "completed", pl.col("is_current")
     )

@@ -54,7 +54,7 @@ from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.storage.stores import Stores
 
-# The marks of the transcript end with a word that is another one for each scoring.
+# The marks of the transcript end with a word that is another one for each judgment.
 _CALL = re.compile(
     r"^\| \[[\d:]+(?P<seal>(?: [a-z]+)?)\] TOOL (?P<tool>\S+): (?P<outcome>ok|FAILED).*\n"
     r"(?:\|   parameters(?P=seal):\n(?P<parameters>(?:\|     .*\n)+))?",

@@ -229,7 +229,7 @@ def estimate_cost(
 def _call_usage(scores: pl.DataFrame) -> Usage | None:
     """Return the mean tokens of a call; ``None`` if the endpoint reported none.
 
-    A scoring has one call per sample and one about missing tools.
+    A judgment has one call per sample and one about missing tools.
     """
     known = scores.drop_nulls([*_TOKENS, "sample_totals"])
     if known.is_empty():

@@ -1,4 +1,4 @@
-"""Resources shared by all scorings of one run: ledger, endpoint, budget, clock."""
+"""Resources shared by all judgments of one run: ledger, endpoint, budget, clock."""
 
 import asyncio
 import gc

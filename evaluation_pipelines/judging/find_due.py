@@ -34,9 +34,9 @@ class Candidate:
     Attributes:
         window: The session window.
         plan: How it is judged.
-        known_scorings: Number of its scorings by the profile when it was selected; ``None`` if it
+        known_scorings: Number of its judgments by the profile when it was selected; ``None`` if it
             does not matter.
-        unfinished: An unfinished scoring to resume with its replies; ``None`` to create one.
+        unfinished: An unfinished judgment to resume with its replies; ``None`` to create one.
     """
 
     window: Window
@@ -50,13 +50,13 @@ class Candidate:
         return self.unfinished is not None and self.unfinished.is_request
 
     def score_id(self) -> str:
-        """Return the id of the unfinished scoring; a new one if there is none."""
+        """Return the id of the unfinished judgment; a new one if there is none."""
         return str(uuid4()) if self.unfinished is None else self.unfinished.score_id
 
     def new_score(
         self, score_id: str, triggered_by: str, now: datetime, requested_by: str | None = None
     ) -> Score:
-        """Return a new scoring of the session; ``requested_by`` waits for it."""
+        """Return a new judgment of the session; ``requested_by`` waits for it."""
         window, setup = self.window, self.plan.setup
         return Score(
             score_id=score_id,
@@ -86,8 +86,8 @@ class DueSessions:
     """Result of a selection.
 
     Attributes:
-        candidates: Sessions to judge: unfinished scorings first, then the oldest sessions.
-        discarded: Unfinished scorings that cannot be resumed, with the reason.
+        candidates: Sessions to judge: unfinished judgments first, then the oldest sessions.
+        discarded: Unfinished judgments that cannot be resumed, with the reason.
         of_others: The same of a run with another profile or model: a regular one may resume them.
         states: Number of windows by state.
         unreadable: Dates whose sessions cannot be read, with the error.
@@ -110,7 +110,7 @@ class DueSessions:
         return due | {score.session_date for score, _ in self.discarded}
 
     def requested(self) -> "DueSessions":
-        """Return the selection with the unfinished scorings alone, such as those of requests."""
+        """Return the selection with the unfinished judgments alone, such as those of requests."""
         unfinished = [
             candidate for candidate in self.candidates if candidate.unfinished is not None
         ]
@@ -132,7 +132,7 @@ def find_due_in_lake(
         stores: Lake, ledger and settings.
         now: The time.
         since: First date to search; earlier dates are searched only if they have unfinished
-            scorings. ``None`` searches all dates.
+            judgments. ``None`` searches all dates.
         is_requestable: True for a date that a run can be requested for.
 
     Raises:
@@ -222,7 +222,7 @@ def _resume_or_discard(
     *,
     is_regular: bool,
 ) -> None:
-    """Add unfinished scorings to the candidates or the discarded ones, requests first.
+    """Add unfinished judgments to the candidates or the discarded ones, requests first.
 
     A run with another profile or model discards none: a regular run may be able to resume them.
     """

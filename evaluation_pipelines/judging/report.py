@@ -12,7 +12,7 @@ from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 
 
 class LeftOpenReason(StrEnum):
-    """Reason why a scoring is left to another run."""
+    """Reason why a judgment is left to another run."""
 
     ENDPOINT_DOWN = "endpoint_down"
     USELESS_REPLIES = "useless_replies"
@@ -31,7 +31,7 @@ class JudgeReport:
         candidates: Sessions to judge.
         requests: Those that people have asked for, which the limits of the run leave out.
         totals: Total score of each scored session, in order of completion.
-        failed: Failed scorings by reason.
+        failed: Failed judgments by reason.
         deferred: Sessions left to another run by reason, started or not.
         explanations: The same reasons, each with a sentence about its first session.
         unanswered: Id of a score -> why its request, sent at least in part, has no answer.
@@ -41,7 +41,7 @@ class JudgeReport:
         batches: Batches that were sent.
         collected: Replies that were collected from batches.
         unreadable: Dates whose sessions could not be read, with the error.
-        discarded: Unfinished scorings of other runs that could not be resumed, by reason.
+        discarded: Unfinished judgments of other runs that could not be resumed, by reason.
         continued: Scorings that were resumed from the replies of an earlier run.
         states: Session windows by their state at the beginning of the run.
         outdated: Sessions whose scores used another rubric, or another wording of it.
@@ -49,15 +49,15 @@ class JudgeReport:
         why_not_counted: Why the score of a session will not count, by its key; ``None`` if it will.
         excluded_flags: Flags with which no score counts.
         not_counted: Scored sessions whose score does not count, by reason.
-        dates: Session dates of the scorings that ended.
-        tags: Number of scorings by failure tag.
-        flags: Number of scorings by flag.
+        dates: Session dates of the judgments that ended.
+        tags: Number of judgments by failure tag.
+        flags: Number of judgments by flag.
         redactions: Redacted secrets by kind.
         calls: Requests sent to the judge, answered or not.
         input_tokens, cached_tokens, output_tokens: Reported tokens.
         cost_usd: Cost of the replies with a known cost.
         unpriced: Replies with an unknown cost.
-        endpoint_failures: Requested scorings that failed since the endpoint did not answer.
+        endpoint_failures: Requested judgments that failed since the endpoint did not answer.
         added_usd: Part of ``cost_usd`` that does not count against the budget of the run.
         booked_usd: Amount that counts against the budget: requests without a reply may be charged.
         stop_reason: Why the run ended early; ``None`` if it did not.
@@ -252,7 +252,7 @@ class JudgeReport:
         self.output_tokens += turn.output_tokens or 0
 
     def count_ended(self, score: Score) -> None:
-        """Count a completed or failed scoring."""
+        """Count a completed or failed judgment."""
         self.dates.add(score.session_date)
         self.flags.update(flags_of(score))
         self.redactions.update(dict(score.redactions or {}))
@@ -268,7 +268,7 @@ class JudgeReport:
             self.tags.update(score.failure_tags or ())
 
     def count_discarded(self, score: Score, reason: str) -> None:
-        """Count an unfinished scoring that could not be resumed."""
+        """Count an unfinished judgment that could not be resumed."""
         self.dates.add(score.session_date)
         self.discarded[reason] += 1
 

@@ -49,7 +49,7 @@ _REQUESTS_BESIDE_A_RUN = 4
 
 @dataclass(frozen=True, slots=True)
 class RunStores:
-    """Where a run reads sessions and writes scorings, and the lock that it holds.
+    """Where a run reads sessions and writes judgments, and the lock that it holds.
 
     ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
     run from another thread. ``breakers`` are those of the process, if it has several runs.
@@ -83,7 +83,7 @@ def judge_by(
     """Do some work of a judge within the budget, and count its results and all calls.
 
     Requests of people are served meanwhile, and then until none is left. After an error or an
-    interruption the scorings wait for the next judge, with the replies received so far.
+    interruption the judgments wait for the next judge, with the replies received so far.
 
     Args:
         run: Stores, plans and the lock.
@@ -405,7 +405,7 @@ class JudgeRun:
         )
 
     def _fail_discarded(self, found: DueSessions, hold: Hold) -> None:
-        """Mark unfinished scorings that cannot be resumed as failed."""
+        """Mark unfinished judgments that cannot be resumed as failed."""
         scores = ScoreStore(self.stores.ledger, hold=hold)
         for score, reason in found.discarded:
             with suppress(ScoreEndedError, UnknownScoreError):  # the session was forgotten
@@ -479,8 +479,8 @@ def judge_session(
     The session is judged here, or by the process that judges already: ``on_wait`` gets its name.
 
     Returns:
-        The answer to the request with the current scoring, and the report of the run, which is
-        ``None`` if no run was needed. If the scoring is still open, the report says why it could
+        The answer to the request with the current judgment, and the report of the run, which is
+        ``None`` if no run was needed. If the judgment is still open, the report says why it could
         not be finished.
 
     Raises:

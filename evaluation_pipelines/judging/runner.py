@@ -91,8 +91,8 @@ class Runner:
         self._requests = {candidate.score_id() for candidate in candidates if candidate.is_request}
         context = self.context
         concurrency = context.settings.judge_concurrency
-        # Twice the number of concurrent calls: when all replies arrive together, scorings are ended
-        # and started in the ledger one by one, and the calls must not wait for that.
+        # Twice the number of concurrent calls: when all replies arrive together, judgments are
+        # ended and started in the ledger one by one, and the calls must not wait for that.
         workers = 2 * concurrency if self.files is None else 1
         queue: asyncio.Queue[PromptInput | None] = asyncio.Queue(concurrency)
         async with asyncio.TaskGroup() as tasks:
@@ -214,12 +214,12 @@ class Runner:
         day_reservation: DayReservation | None,
         batch_id: str | None = None,
     ) -> tuple[Reservation, Score] | None:
-        """Reserve the most that a session can cost and begin its scoring.
+        """Reserve the most that a session can cost and begin its judgment.
 
-        If scorings in progress hold the money of the day, wait for it.
+        If judgments in progress hold the money of the day, wait for it.
 
         Returns:
-            The reservation and the scoring; ``None`` if the session is not scored now.
+            The reservation and the judgment; ``None`` if the session is not scored now.
         """
         asked = prompt_input, day_reservation, batch_id
         started = await self._try_to_start(*asked)
@@ -299,7 +299,7 @@ class Runner:
             self.stop(kind, why)
 
     async def fail_sessions(self, guilty: Sequence[Suspect]) -> None:
-        """Mark the scorings of sessions as failed that caused the failure of their calls.
+        """Mark the judgments of sessions as failed that caused the failure of their calls.
 
         One that a person asked for meanwhile goes on: its call is in flight.
         """
@@ -332,7 +332,7 @@ class Runner:
     async def _create_or_claim(
         self, prompt: PromptInput, money: DayReservation | None, batch_id: str | None
     ) -> Score:
-        """Create the scoring in the ledger, or resume the unfinished one."""
+        """Create the judgment in the ledger, or resume the unfinished one."""
         unfinished = prompt.candidate.unfinished
         self.report.continued += unfinished is not None and bool(unfinished.turn_log)
         subject = prompt.candidate, prompt.score_id, prompt.facts
@@ -346,7 +346,7 @@ class Runner:
         money: DayReservation | None = None,
         batch_id: str | None = None,
     ) -> Score:
-        """Begin a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
+        """Begin a judgment. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
         store, now = self.context.ledger.store, self.context.clock()
         if candidate.unfinished is not None:
             return store.claim(score_id, now, facts, money, batch_id)
@@ -355,10 +355,10 @@ class Runner:
         return store.create(new, now, money, candidate.known_scorings)
 
     def _begin_and_fail(self, failed: PromptFailure) -> Score:
-        """Begin the scoring of a session without a prompt, and mark it as failed."""
+        """Begin the judgment of a session without a prompt, and mark it as failed."""
         score_id = failed.candidate.score_id()
         self._begin(failed.candidate, score_id, {})
-        # Another version of this program may be able to resume a scoring that it started.
+        # Another version of this program may be able to resume a judgment that it started.
         failure = Failure(failed.reason, retriable=failed.candidate.unfinished is not None)
         return self.context.ledger.store.fail(score_id, failure, self.context.clock())
 

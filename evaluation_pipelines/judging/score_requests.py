@@ -60,7 +60,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """Answer to a request, with the window and the scoring if they exist."""
+    """Answer to a request, with the window and the judgment if they exist."""
 
     answer: RequestAnswer
     window: Window | None
@@ -78,7 +78,7 @@ def request_score(
 ) -> RequestResult:
     """Request the score of a session.
 
-    ``answer_request`` decides what happens; a new scoring is ``pending``. Concurrent requests for
+    ``answer_request`` decides what happens; a new judgment is ``pending``. Concurrent requests for
     the same session get the same scoring.
 
     Args:
@@ -111,7 +111,7 @@ def request_score(
 
 
 def look_up(stores: Stores, query: SessionName, now: datetime) -> RequestResult:
-    """Return the newest scoring of a session by any profile.
+    """Return the newest judgment of a session by any profile.
 
     Raises:
         AmbiguousSessionError: Several windows match.
@@ -180,7 +180,7 @@ def _find_window(stores: Stores, query: SessionName, as_of: datetime) -> Window 
 def _answer(
     stores: Stores, window: Window, plan: JudgePlan, by: str, now: datetime, *, force: bool
 ) -> RequestResult:
-    """Answer by the status table, and create the scoring if it says so."""
+    """Answer by the status table, and create the judgment if it says so."""
     store, endpoint = ScoreStore(stores.ledger), endpoint_of(stores.settings)
     scores = store.by_session(window.organization_id, window.session_key)
     of_profile = [score for score in scores if score.judge_profile_id == plan.setup.profile_id]
@@ -202,13 +202,13 @@ def _answer(
         new = replace(new, endpoint=endpoint)
         score = store.create(new, now, known_scorings=len(of_profile))
     except ScoringOpenError:
-        # A concurrent request created a scoring, which decides the answer now.
+        # A concurrent request created a judgment, which decides the answer now.
         return _answer(stores, window, plan, by, now, force=force)
     return RequestResult(answer, window, score)
 
 
 def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:
-    """Return the newest scoring that is open or of the current content and profile version."""
+    """Return the newest judgment that is open or of the current content and profile version."""
     setup = plan.setup
     current = [
         score
@@ -224,7 +224,7 @@ def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score |
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Mode of an unfinished scoring, and when its result is expected.
+    """Mode of an unfinished judgment, and when its result is expected.
 
     Attributes:
         mode: Whether its requests are sent in a batch.
@@ -241,14 +241,14 @@ class Waiting:
 
     @property
     def next_try(self) -> str:
-        """Tell what a scoring that no judge works on waits for."""
+        """Tell what a judgment that no judge works on waits for."""
         at = self.next_try_at
         when = "" if at is None else f", next try {at.astimezone(UTC):%H:%M} UTC"
         return f"It waits for the judge{when}"
 
 
 def waiting(stores: Stores, score: Score) -> Waiting | None:
-    """Return how an unfinished scoring is being judged; ``None`` if it has ended."""
+    """Return how an unfinished judgment is being judged; ``None`` if it has ended."""
     if not score.is_open:
         return None
     if score.batch_id is None:
@@ -263,7 +263,7 @@ def waiting(stores: Stores, score: Score) -> Waiting | None:
 
 
 def _why_deferred(stores: Stores, score: Score) -> str | None:
-    """Return the reason in the newest event of a scoring, if that is a deferral."""
+    """Return the reason in the newest event of a judgment, if that is a deferral."""
     if score.status != "pending":
         return None
     is_of_it = SERVICE_EVENTS.c.score_id == score.score_id
@@ -301,7 +301,7 @@ class RequestLane:
         others: Requests for other judges that the lock was left to already.
         let_go: Called with a reason when a person waits for another judge, once for each request;
             ``None`` if the holder of the lock cannot let go.
-        reports: Counts of each request, by the id of its scoring.
+        reports: Counts of each request, by the id of its judgment.
     """
 
     context: RunContext

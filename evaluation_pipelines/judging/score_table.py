@@ -41,7 +41,7 @@ CHECKS = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
 
 
 def judge_scores(batch: Batch) -> dict[date, BuiltPartition]:
-    """Build the partitions of the batch with the current state of all scorings of each date."""
+    """Build the partitions of the batch with the current state of all judgments of each date."""
     stores, days = batch.stores, batch.days
     columns = ["session_date", *_NEEDED]
     sessions = rows_by_date(stores.lake.read(AGENT_SESSIONS, days, columns), days)

@@ -144,9 +144,9 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
 
 
 def _fence_boundary(score_id: str) -> str:
-    """Return the fence boundary of a scoring, which was unknown when the session was recorded.
+    """Return the fence boundary of a judgment, which was unknown when the session was recorded.
 
-    It is derived from the random id of the scoring, so that a restart sends the same prompt.
+    It is derived from the random id of the judgment, so that a restart sends the same prompt.
     """
     return hashlib.sha256(f"boundary of {score_id}".encode()).hexdigest()[:32]
 
@@ -213,7 +213,7 @@ _OF_VERDICT = (
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """An unfinished scoring that another run continues from its replies.
+    """An unfinished judgment that another run continues from its replies.
 
     ``was_sent`` says that its own request found that the endpoint does not answer.
     """
@@ -233,7 +233,7 @@ class SessionScoring:
 
     Attributes:
         context: Resources of the run.
-        score: The scoring.
+        score: The judgment.
         conversation: Conversation with the replies received so far.
         reservation: Money reserved in the budget of the run.
         report: Report that counts the replies.
@@ -256,8 +256,8 @@ class SessionScoring:
         """Judge the session.
 
         Returns:
-            The completed or failed scoring, the reason why it is left unfinished, or the failed
-            call, if it is not yet known whether the session caused it. The scoring is left
+            The completed or failed judgment, the reason why it is left unfinished, or the failed
+            call, if it is not yet known whether the session caused it. The judgment is left
             unfinished then, too.
 
         Raises:
@@ -314,7 +314,7 @@ class SessionScoring:
             self.context.budget_gate.notify_released()
 
     async def _reserve(self, request: JudgeRequest, most: float | None) -> None:
-        """Reserve money for a call that was not open when the scoring started."""
+        """Reserve money for a call that was not open when the judgment started."""
         if request.turn in self.planned_turns:
             return
         if most is None:
@@ -374,7 +374,7 @@ class SessionScoring:
         asked = {request.turn for request in self.conversation.open_requests()}
         is_last = is_current and MISSING_TOOLS_TURN in asked
         next_phase: Phase | None = "identifying_missing_tools" if is_last else None
-        # What the ledger has and the scoring does not need: calls in flight need theirs.
+        # What the ledger has and the judgment does not need: calls in flight need theirs.
         unused_usd = self.booked_usd - self.reservation.spent_usd - self.reservation.reserved_usd
         self.booked_usd -= unused_usd
         reply = ReceivedReply(self.score.score_id, logged, unused_usd, next_phase, released_usd)
@@ -385,7 +385,7 @@ class SessionScoring:
         self.report.count_reply(logged)
 
     async def refuse(self, turn: str, problem: BaseException) -> LeftOpen | Suspect | None:
-        """End the scoring after a failed call; return ``None`` if it can continue."""
+        """End the judgment after a failed call; return ``None`` if it can continue."""
         is_last_of_request = self.score.is_request and turn == MISSING_TOOLS_TURN
         match problem:
             case CircuitOpenError(was_sent=True) | JudgeCallError(fault=Fault.UNREACHABLE) if (
@@ -412,7 +412,7 @@ class SessionScoring:
         raise problem
 
     async def end(self, outcome: Judgment | FailedConversation) -> Score:
-        """Complete the scoring, or mark it as failed."""
+        """Complete the judgment, or mark it as failed."""
         ledger, score_id, now = self.context.ledger, self.score.score_id, self.context.clock()
         if isinstance(outcome, FailedConversation):
             failure = Failure(outcome.reason, outcome.retriable)
@@ -424,7 +424,7 @@ class SessionScoring:
         return await ledger.run(ledger.store.complete, score_id, result, now, self.take_rest())
 
     async def leave(self) -> None:
-        """Leave the scoring to another run, and book what its calls have cost."""
+        """Leave the judgment to another run, and book what its calls have cost."""
         ledger, now = self.context.ledger, self.context.clock()
         await ledger.run(ledger.store.leave, self.score.score_id, now, self.take_rest())
 

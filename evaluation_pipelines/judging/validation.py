@@ -209,9 +209,9 @@ def validate(
 ) -> ValidationRun:
     """Judge labeled sessions by ``plan`` as a run judges real ones, and store what it said.
 
-    The question about missing tools is not asked. Their scorings are kept with those of anchors: no
-    list or average reads them. If the endpoint is down, after several useless replies in a row, at
-    the end of the budget and by Ctrl-C the run ends with what it has.
+    The question about missing tools is not asked. Their judgments are kept with those of anchors:
+    no list or average reads them. If the endpoint is down, after several useless replies in a row,
+    at the end of the budget and by Ctrl-C the run ends with what it has.
 
     Raises:
         JudgeNotReadyError: No judge is configured.

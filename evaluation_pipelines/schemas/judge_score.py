@@ -328,7 +328,7 @@ TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.Str
 MISSING_TOOLS = Table(
     has_texts=True,
     name="missing_tools",
-    grain="one row per tool that judges missed, and period of 28 days",
+    grain="one row per tool that judges named as missing, and period of 28 days",
     key=("organization_id", "period_start", "tool"),
     columns=columns(
         ("organization_id", pl.String, "organization"),

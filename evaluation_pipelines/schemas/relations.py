@@ -72,7 +72,7 @@ SESSIONS = Table(
         *columns(
             ("tools_per_prompt", pl.Float64, "tool calls per prompt, null when either is unknown"),
             ("commit", pl.Boolean, "it made a commit, null without a known one"),
-            ("merged", pl.Boolean, "a commit or its reported work was merged"),
+            ("merged", pl.Boolean, "a commit of it, or work it was reported for, was merged"),
             ("reverted", pl.Boolean, "of merged work: it was reverted"),
             ("survival_7d", pl.Float64, "0-1: share of its lines alive 7 days after the merge"),
             (
@@ -86,7 +86,7 @@ SESSIONS = Table(
             ("state", pl.String, "state in the books of its day, null without books"),
             ("state_reason", pl.String, "why it is in that state", BLIND),
             ("judge_badge", pl.String, "judge score with its band, or the state of judging", BLIND),
-            ("judge_total", pl.Float64, "0-100: last judge score of this content", BLIND),
+            ("judge_total", pl.Float64, "0-100: latest judge score of this content", BLIND),
             ("judge_model", pl.String, "model that judges, null if it was never judged"),
             ("judge_flags", pl.List(pl.String), "flags of that judgment", BLIND),
             ("has_ended", pl.Boolean, "it had ended when this was read"),

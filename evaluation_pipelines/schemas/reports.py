@@ -23,7 +23,7 @@ _GROUP = (
     ("effective_source", pl.String, "source of the scores, never two of them in one row"),
 )
 _MODEL = ("model", "provider", "model_variant")
-_VARIANT = "unusual options it ran with, never two of them in one row"
+_VARIANT = "unusual options it ran with, one variant per row"
 _PAIR = tuple(f"{name}_{side}" for side in "ab" for name in _MODEL)
 _SPAN = (
     ("since", UTC_TIME, "sessions that started then or later"),

@@ -120,7 +120,7 @@ AGENT_SCORES = Table(
         ("pass_rate_low", pl.Float64, "lower end of its 90% credible interval, 0 if none passed"),
         ("pass_rate_high", pl.Float64, "upper end of its 90% credible interval, 1 if all passed"),
         ("avg_latency_ms", pl.Float64, "mean of known latencies"),
-        ("streak", pl.Int64, "consecutive passes up to the last evaluation"),
+        ("streak", pl.Int64, "consecutive passes up to the latest evaluation"),
         (
             "score_30d_ago",
             pl.Int64,

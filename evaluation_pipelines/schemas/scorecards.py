@@ -145,7 +145,7 @@ SESSION_EVALUATIONS = Table(
             BLIND,
         ),
         ("scorecard_100", pl.Float64, "0-100: the automatic score of the scorecard", BLIND),
-        ("judge_total", pl.Float64, "0-100: last total of a judge on this content", BLIND),
+        ("judge_total", pl.Float64, "0-100: latest total of a judge on this content", BLIND),
         ("judge_total_model", pl.String, "model that gave judge_total"),
         ("judge_model", pl.String, "model that judged automatic_100, null if none took part"),
         ("judge_flags", pl.String, "flags of that judgment, with commas, null without", BLIND),

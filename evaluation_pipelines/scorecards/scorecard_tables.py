@@ -178,7 +178,7 @@ class WrittenTexts:
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
-    """Return JUDGE_RESULTS and ``session_date`` of the scorings on ``days``."""
+    """Return JUDGE_RESULTS and ``session_date`` of the judgments on ``days``."""
     schema = pl.Schema({**JUDGE_RESULTS, "session_date": pl.Date()})
     return counting_scores(stores, days, schema.names()).cast(schema)
 
@@ -418,7 +418,7 @@ def _unscored(inputs: ScoringInputs) -> pl.DataFrame:
 
 
 def judged_since_build(stores: Stores) -> set[date]:
-    """Return the dates with scorings that have changed since the last build.
+    """Return the dates with judgments that have changed since the last build.
 
     Scores are published first, evaluated then: what is newer than either is not in a build.
 

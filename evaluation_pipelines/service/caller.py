@@ -118,7 +118,7 @@ def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
             raise ServiceError(
                 403,
                 "group_lacking",
-                "No group that the proxy names may do anything here.",
+                "No group from the proxy has rights here.",
                 "Ask the operator of the service to add one to EVAL_FORWARDED_GROUPS.",
             )
         caller = found

@@ -156,7 +156,7 @@ class ScoringWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let scorings in progress wait for the next judge, with the replies received so far.
+        """Let judgments in progress wait for the next judge, with the replies received so far.
 
         Those who follow them get an event.
         """
@@ -244,7 +244,7 @@ class Live:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Release the scorings in progress, and send those who follow them the event of it.
+        """Release the judgments in progress, and send those who follow them the event of it.
 
         The rest of the service ends in good order even if the ledger cannot be used.
         """

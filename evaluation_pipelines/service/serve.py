@@ -386,7 +386,7 @@ class _Server(uvicorn.Server):
         self._live = live
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Send listeners what becomes of unfinished scorings, then close all connections."""
+        """Send listeners what becomes of unfinished judgments, then close all connections."""
         await self._live.stop()
         await super().shutdown(sockets)
 

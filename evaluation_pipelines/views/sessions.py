@@ -159,7 +159,7 @@ _OVERRIDDEN = (
 _MOST_VIEWS = 16
 """Cached sets of withheld sessions: one per reviewer with a different review history."""
 _FEW = 1000
-"""Most sessions whose scorings are looked up by key; more are read by date."""
+"""Most sessions whose judgments are looked up by key; more are read by date."""
 
 
 def sessions(
@@ -237,7 +237,7 @@ def with_details(
 def with_live_judge(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with ``judge_badge`` and ``judge_total`` as they are now, of any number of rows.
 
-    Only sessions whose scorings have changed since their build are looked up.
+    Only sessions whose judgments have changed since their build are looked up.
 
     Raises:
         LedgerError: The ledger cannot be used.
@@ -399,7 +399,7 @@ def _ended(stores: Stores, now: datetime | None) -> pl.Expr:
 
 
 def _scorings(stores: Stores, rows: pl.DataFrame, days: Sequence[date]) -> Iterable[Score]:
-    """Return the scorings of some sessions, possibly with others from the same dates."""
+    """Return the judgments of some sessions, possibly with others from the same dates."""
     if not days:
         return ()
     scores = ScoreStore(stores.ledger)

@@ -85,7 +85,7 @@ def test_a_look_is_kept_until_the_rarer_class_has_grown_by_half(workplace: Workp
     said = " ".join(notes(found))
     assert "The outcome merged is known for 30 of 36 sessions," in said
     assert "6 sessions are younger than the horizon" in said
-    assert "Based on the 6 of 6 people with both outcomes" in said
+    assert "Based on the 6 of 6 people with both results" in said
 
     # 12 of the rarer class are no further step, whatever they show; 24 are the third.
     fill(workplace, 36, young=6, flipped=True)

@@ -343,7 +343,7 @@ def figures_lie_in_their_intervals(found: Comparison) -> CheckResult:
         severity="error",
         passed=not wrong,
         expected="every figure between the ends of its interval",
-        found=f"{len(wrong)} rows with a figure outside",
+        found=f"{len(wrong):,} rows with a figure outside",
         examples=tuple(name_of(row) for row in wrong[:EXAMPLES]),
     )
 
@@ -357,8 +357,8 @@ def every_session_is_accounted_for(found: Comparison) -> CheckResult:
         table=MODEL_COMPARISON.name,
         severity="error",
         passed=counted + unscored == found.runs.height,
-        expected=f"{found.runs.height} session windows",
-        found=f"{counted} in rows and {unscored} without a score",
+        expected=f"{found.runs.height:,} session windows",
+        found=f"{counted:,} in rows and {unscored:,} without a score",
         examples=(),
     )
 

@@ -343,13 +343,15 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _words(row: dict[str, Any]) -> str:
-    facts = f"{whole(row['people'])} people, {whole(row['rarer'])} with the rarer result"
+    counted = f"{whole(row['people'])} people, {whole(row['rarer'])} sessions"
+    facts = f"{counted} with the rarer result"
     if row["family"] == AGREEMENT:
         return "agreement with the transcript"
     if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
         return str(row["verdict"])
     if row["verdict"] == INDICATION and row["people_needed"] is not None:  # enough, but no look
-        return f"{INDICATION} only: too few sessions with the primary outcome ({facts})"
+        few = "too few sessions with the rarer result of the primary outcome"
+        return f"{INDICATION} only: {few} (this outcome: {counted})"
     if row["people_needed"] is None or row["people_needed"] <= row["people"]:
         return f"{row['verdict']}: {facts}"
     settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"
@@ -358,10 +360,11 @@ def _words(row: dict[str, Any]) -> str:
 
 def _look_words(look: int) -> str:
     if look:
-        return f"Look {look}: verdicts change when the rarer outcome has grown by half."
+        grown = "sessions with the rarer result of the primary outcome have grown by half"
+        return f"Look {look}: verdicts change when {grown}."
     return (
         "No verdicts yet: the primary outcome (EVAL_PRIMARY_OUTCOME) needs "
-        f"{MIN_RARER} sessions with its rarer result, of known people."
+        f"{MIN_RARER} sessions of known people with its rarer result."
     )
 
 
@@ -380,9 +383,12 @@ def notes(rows: pl.DataFrame) -> list[str]:
             f"score of {with_}. The others have {without}."
         ),
         *([young] if row["young"] else []),
-        f"Based on the {whole(row['people'])} of {whole(every)} people with both outcomes.",
         (
-            "People saw these scores when they merged. The judge may have read signs of "
+            f"Based on the {whole(row['people'])} of {whole(every)} people with both results. "
+            "Sessions of one pull request count once."
+        ),
+        (
+            "People may have acted on these scores. The judge may have read signs of "
             "the outcome. Not decided means too little data."
         ),
         (

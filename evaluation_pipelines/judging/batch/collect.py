@@ -69,7 +69,7 @@ class BatchProblems:
     Attributes:
         answered: Number of other replies.
         useless: Useless replies.
-        charged: Failed requests that may have been charged, by scoring.
+        charged: Failed requests that may have been charged, by judgment.
     """
 
     answered: int = 0
@@ -178,7 +178,7 @@ class Collection:
         refusal: Why the endpoint is to blame for a batch.
         is_split: Whether a batch was too large and is to be sent in parts.
         api: Batches at the provider.
-        runner: What ends scorings and counts them.
+        runner: What ends judgments and counts them.
     """
 
     plans: Plans
@@ -232,7 +232,7 @@ class Collection:
             await self._discard(batch, "the provider does not list it")
 
     async def _discard(self, batch: JudgeBatch, reason: str, *, is_charged: bool = False) -> None:
-        """Leave the scorings of a batch due; with ``is_charged`` what it may cost is booked."""
+        """Leave the judgments of a batch due; with ``is_charged`` what it may cost is booked."""
         # First: a request that is still on its way cannot create a batch without its file.
         with _unless_missing():
             await in_thread(self.api.delete_uploads, batch.batch_id)
@@ -332,7 +332,7 @@ class Collection:
                 await self._go_on(batch, result, completion)
 
     async def _settle(self, batch: JudgeBatch, problems: BatchProblems) -> None:
-        """End the scorings of sessions that are to blame; leave those of all others due."""
+        """End the judgments of sessions that are to blame; leave those of all others due."""
         failed, due = problems.settle()
         why_useless = problems.why_useless()
         spoiled = why_useless
@@ -349,7 +349,7 @@ class Collection:
                 await self._go_on(batch, result, completion)
         else:
             charged.update(result.score_id for result, _ in problems.useless)
-        # Last: the first of these ends or leaves a scoring, and books what the others cost.
+        # Last: the first of these ends or leaves a judgment, and books what the others cost.
         for result, error in failed:
             await self._go_on(batch, result, error, charged[result.score_id])
         for result, _ in (*due, *problems.useless):
@@ -375,12 +375,12 @@ class Collection:
         came: ParsedCompletion | JudgeCallError | None,
         charged: int = 1,
     ) -> None:
-        """Go on with the scoring of a result as after a direct call, and end it if that was all.
+        """Go on with the judgment of a result as after a direct call, and end it if that was all.
 
         Args:
             batch: The batch.
             result: The result.
-            came: The reply, or why there is none; ``None`` leaves the scoring due.
+            came: The reply, or why there is none; ``None`` leaves the judgment due.
             charged: Number of its requests that may be charged now.
         """
         found = await self._waiting(batch, result, charged)
@@ -459,7 +459,7 @@ class Collection:
     async def _waiting(
         self, batch: JudgeBatch, result: BatchResult, requests: int
     ) -> "_Waiting | None":
-        """Return the scoring of a result if it still waits for it in this batch.
+        """Return the judgment of a result if it still waits for it in this batch.
 
         Its call holds the money of that number of requests.
         """
@@ -484,7 +484,7 @@ class Collection:
         return _Waiting(scoring, MeteredCall(reservation, held_usd), is_current)
 
     def _requests_out(self, batch: JudgeBatch, score: Score, turn: str) -> int:
-        """Return how many requests of a scoring are without a reply, that of ``turn`` among them.
+        """Return how many requests of a judgment are without a reply, that of ``turn`` among them.
 
         Its first reply may ask for a reminder, which is in no batch yet. If its rubric has changed,
         all its money counts as that of one request: its other requests are not known.
@@ -498,9 +498,9 @@ class Collection:
         return len((sent | {turn}) - {logged_turn.turn for logged_turn in score.turn_log})
 
     def _conversation(self, score: Score, turns: Sequence[LoggedTurn]) -> tuple[Conversation, bool]:
-        """Return the conversation of a scoring after some replies, whatever its prompts are.
+        """Return the conversation of a judgment after some replies, whatever its prompts are.
 
-        The flag says whether its rubric is the same still: if not, the next run ends the scoring
+        The flag says whether its rubric is the same still: if not, the next run ends the judgment
         with that reason.
         """
         key = (score.judge_profile_id, score.judge_profile_version)
@@ -525,7 +525,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A scoring that waits for a reply.
+    """A judgment that waits for a reply.
 
     ``call`` books what its requests have cost; ``is_current`` as in ``Collection._conversation``.
     """

@@ -1,7 +1,7 @@
 """Sending of batches: the open requests of many sessions in one file.
 
 The order of the steps makes every one of them safe to interrupt: the batch is in the ledger before
-its scorings name it, and it is ``submitting`` there before it is created at the provider.
+its judgments name it, and it is ``submitting`` there before it is created at the provider.
 
 Earlier batches show how many requests may be at the provider at once: one that was too large for
 its queue halves the number. After a batch that the endpoint spoiled, a few requests find out
@@ -140,7 +140,7 @@ class BatchFiles:
         return file
 
     def add(self, file: BatchFile, lines: Sequence[bytes], reserved_usd: float) -> None:
-        """Add the requests of a session, whose scoring names the batch already."""
+        """Add the requests of a session, whose judgment names the batch already."""
         file.add(lines, reserved_usd)
         if (room := self._rooms[file.model]) is not None:
             self._rooms[file.model] = room - len(lines)
@@ -151,14 +151,14 @@ class BatchFiles:
             await self._send(file)
 
     def abandon(self) -> None:
-        """Release the scorings of the files that were not sent; after an error or interruption.
+        """Release the judgments of the files that were not sent; after an error or interruption.
 
         The next run deletes what was uploaded: an upload may still be on its way.
         """
         for file in self._files.values():
             self._take_back(file)
             reason = "the run ended before it was sent"
-            # After what waits in the ledger's thread: scorings that are just being created.
+            # After what waits in the ledger's thread: judgments that are just being created.
             self.context.ledger.run_later(self._release, file.batch_id, reason)
 
     async def _send(self, file: BatchFile) -> None:
@@ -191,7 +191,7 @@ class BatchFiles:
         self.report.submitted += file.sessions
 
     async def _drop(self, file: BatchFile, reason: str) -> None:
-        """Release the scorings of a file that certainly became no batch."""
+        """Release the judgments of a file that certainly became no batch."""
         self._files.pop(file.model, None)
         self._take_back(file)
         write, batch_id = self.context.ledger.run, file.batch_id

@@ -418,7 +418,7 @@ def _unknown_price() -> Deferred:
 
 @dataclass(frozen=True, slots=True)
 class DayReservation:
-    """Money to reserve for a scoring, in US dollars.
+    """Money to reserve for a judgment, in US dollars.
 
     Attributes:
         now_usd: Worst-case cost of the calls made now; they may be charged if the process dies.

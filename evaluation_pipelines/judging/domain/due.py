@@ -12,12 +12,12 @@ DEFAULT_PROFILE = "default"
 """Profile of the settings, for sessions without a matching judge profile."""
 
 RETRY_AFTER = timedelta(hours=20)
-"""Wait before a failed scoring is repeated; under a day, so that each nightly run repeats it."""
+"""Wait before a failed judgment is repeated; under a day, so that each nightly run repeats it."""
 
 MAX_ATTEMPTS = 3
 
 MAX_CRASHES = 10
-"""Deaths of its judge after which a scoring is given up: it may be their cause."""
+"""Deaths of its judge after which a judgment is given up: it may be their cause."""
 
 _ANOTHER = "started with another"
 
@@ -86,7 +86,7 @@ class JudgeSetup:
 
 @dataclass(frozen=True, slots=True)
 class PastScore:
-    """An earlier scoring of the same session by any version of the same profile."""
+    """An earlier judgment of the same session by any version of the same profile."""
 
     status: ScoreStatus
     profile_version: int
@@ -143,7 +143,7 @@ def due_state(
     Args:
         window: The session window.
         setup: Profile and model that judge it; ``None`` if no profile applies.
-        past: All its scorings by any version of that profile.
+        past: All its judgments by any version of that profile.
         as_of: Time of the run.
         extra: Options of the run.
     """
@@ -165,10 +165,10 @@ def due_state(
 
 
 def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | None) -> str | None:
-    """Return why an abandoned scoring cannot continue from its replies; ``None`` if it can.
+    """Return why an abandoned judgment cannot continue from its replies; ``None`` if it can.
 
     Args:
-        score: The scoring as it was left.
+        score: The judgment as it was left.
         window: Its session as it is now; ``None`` if it no longer exists.
         setup: Profile and model that judge the session now.
     """
@@ -193,7 +193,7 @@ def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | N
 
 
 def is_by_another_judge(reason: str) -> bool:
-    """Return whether a scoring is not resumable because another judge began it."""
+    """Return whether a judgment is not resumable because another judge began it."""
     return reason.startswith(_ANOTHER)
 
 
@@ -229,7 +229,7 @@ def _content_state(
     as_of: datetime,
     extra: ExtraDue,
 ) -> DueState:
-    """Return the state by the scorings of the current content and profile version."""
+    """Return the state by the judgments of the current content and profile version."""
     content = (setup.profile_version, window.content_hash)
     current = [score for score in past if (score.profile_version, score.content_hash) == content]
     failures = [score for score in current if score.status == "failed"]
@@ -287,9 +287,9 @@ def answer_request(
     """Answer a request to score a session.
 
     Args:
-        existing: Status of the newest scoring of its current content by its current profile.
-        force: Whether to score again if a scoring has ended already.
-        is_held: Whether an unfinished scoring is under way.
+        existing: Status of the newest judgment of its current content by its current profile.
+        force: Whether to score again if a judgment has ended already.
+        is_held: Whether an unfinished judgment is under way.
         is_known: Whether the session exists.
         is_terminal: Whether the session has ended.
         has_expired: Whether there is nothing left to judge.

@@ -1,6 +1,6 @@
 """Files and batches of an OpenAI-compatible endpoint: their lines, and the routes for them.
 
-A request is known by its ``custom_id``: the id of its scoring and its turn. Results come in any
+A request is known by its ``custom_id``: the id of its judgment and its turn. Results come in any
 order.
 """
 
@@ -71,7 +71,7 @@ class BatchResult:
     """Result of one request.
 
     Attributes:
-        score_id: Its scoring.
+        score_id: Its judgment.
         turn: Its turn.
         status: HTTP status; ``None`` if the request was never answered.
         body: Body of the answer, decoded; ``None`` without an answer.

@@ -18,8 +18,8 @@ library is told not to retry (``transport.py``).
   template may not know, the next retry is in the other form.
 
 Other retry mechanisms: ``limits.py`` probes an endpoint that is down;
-``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
-is resumed; ``docs/operations.md`` lists those of builds, Dagster runs and alerts.
+``judging/domain/due.py`` decides when a failed judgment is repeated and how often an interrupted
+one is resumed; ``docs/operations.md`` lists those of builds, Dagster runs and alerts.
 """
 
 import asyncio

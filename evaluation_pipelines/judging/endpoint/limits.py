@@ -206,10 +206,10 @@ _PATTERN_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A scoring whose call failed.
+    """A judgment whose call failed.
 
     Attributes:
-        score_id: The scoring.
+        score_id: The judgment.
         symptom: What the endpoint did.
         reason: What it said; a sentence for users.
         retriable: Whether another attempt may succeed.

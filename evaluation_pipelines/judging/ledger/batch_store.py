@@ -35,7 +35,7 @@ _SCORE = SESSION_SCORES.c
 class JudgeBatch:
     """A row of ``judge_batches``; times are in microseconds since 1970.
 
-    ``preparing``: scorings name it, nothing was created. ``submitting``: it is being created at
+    ``preparing``: judgments name it, nothing was created. ``submitting``: it is being created at
     the provider, or the process died just then. ``submitted``: it is there. ``cancelling``: it did
     not end in time, and the provider was asked to end it. ``collected``: its results are in the
     ledger, its files not yet deleted. ``closed`` and ``discarded`` are final.
@@ -143,7 +143,7 @@ class BatchStore:
         return next(iter(self._select(_ROW.batch_id == batch_id)), None)
 
     def reserved_usd(self) -> dict[str, float]:
-        """Return the money reserved by the scorings that wait, by batch."""
+        """Return the money reserved by the judgments that wait, by batch."""
         query = sa.select(_SCORE.batch_id, sa.func.sum(_SCORE.reserved_cost_usd)).where(
             _SCORE.status.in_(OPEN), _SCORE.batch_id.is_not(None)
         )

@@ -1,4 +1,4 @@
-"""Queries of scorings, of their events, and of the money that a day has spent.
+"""Queries of judgments, of their events, and of the money that a day has spent.
 
 The daily budget counts spent and reserved money of all judging of a day (UTC).
 
@@ -40,7 +40,7 @@ class DayBudgetReachedError(LedgerError):
 
     Attributes:
         refused: The limit that was reached, with a sentence about it.
-        is_held: True if it may fit after scorings in progress, of any run, have ended.
+        is_held: True if it may fit after judgments in progress, of any run, have ended.
     """
 
     def __init__(self, refused: Deferred, *, is_held: bool) -> None:
@@ -50,11 +50,11 @@ class DayBudgetReachedError(LedgerError):
 
 
 class UnknownScoreError(LedgerError):
-    """No scoring has this id."""
+    """No judgment has this id."""
 
 
 class ScoreEndedError(LedgerError):
-    """The scoring is completed or failed and cannot be changed."""
+    """The judgment is completed or failed and cannot be changed."""
 
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
@@ -66,7 +66,7 @@ _IS_OF_SCORING = _EVENT.type.like("scoring.%")
 
 @dataclass(frozen=True, slots=True)
 class WindowScorings:
-    """Number and cost of the scorings of a session window.
+    """Number and cost of the judgments of a session window.
 
     ``cost_usd`` is ``None`` if one of the prices is unknown.
     """
@@ -92,7 +92,7 @@ class ScoreQueries:
         """Return the current state of one scoring.
 
         Raises:
-            UnknownScoreError: No scoring has this id.
+            UnknownScoreError: No judgment has this id.
         """
         found = self._select(self._score.score_id == score_id)
         if not found:
@@ -100,17 +100,17 @@ class ScoreQueries:
         return found[0]
 
     def by_session(self, organization_id: str, session_key: str) -> list[Score]:
-        """Return all scorings of a session window, oldest first."""
+        """Return all judgments of a session window, oldest first."""
         return self._select(
             self._score.session_key == session_key, self._score.organization_id == organization_id
         )
 
     def on_date(self, session_date: date) -> list[Score]:
-        """Return all scorings of the sessions of a date, oldest first."""
+        """Return all judgments of the sessions of a date, oldest first."""
         return self._select(self._score.session_date == session_date)
 
     def by_window(self, session_date: date) -> list[WindowScorings]:
-        """Return number and cost of all scorings of a date, sorted by session window."""
+        """Return number and cost of all judgments of a date, sorted by session window."""
         window = self._score.organization_id, self._score.session_key
         is_answered = sa.func.json_array_length(self._score.turn_log) > 0
         is_unpriced = sa.and_(is_answered, self._score.judge_cost_usd.is_(None))
@@ -122,7 +122,7 @@ class ScoreQueries:
             return [WindowScorings(*row) for row in connection.execute(query.order_by(*window))]
 
     def listed(self, since: date | None = None, until: date | None = None) -> list[Score]:
-        """Return the scorings of the sessions of some dates without their texts, oldest first.
+        """Return the judgments of the sessions of some dates without their texts, oldest first.
 
         Args:
             since: First session date; ``None`` for the oldest.
@@ -136,7 +136,7 @@ class ScoreQueries:
         )
 
     def listed_of(self, session_keys: Collection[str]) -> list[Score]:
-        """Return the scorings of some session keys, of any organization, oldest first.
+        """Return the judgments of some session keys, of any organization, oldest first.
 
         Of their texts they have ``error_message`` alone.
         """
@@ -153,7 +153,7 @@ class ScoreQueries:
     def keys_to_look_up(self, days: Collection[date], flags: Collection[str]) -> set[str]:
         """Return the keys of sessions whose badge may differ from the total of their last build.
 
-        These have a scoring that is open or has failed, or one with a flag, or are of some days.
+        These have a judgment that is open or has failed, or one with a flag, or are of some days.
 
         Args:
             days: Session dates.
@@ -166,7 +166,7 @@ class ScoreQueries:
             return set(connection.scalars(query.distinct()))
 
     def with_ids(self, score_ids: Collection[str]) -> dict[str, Score]:
-        """Return whole scorings by their id."""
+        """Return whole judgments by their id."""
         found = [
             score
             for chunk in chunks(score_ids)
@@ -175,13 +175,13 @@ class ScoreQueries:
         return {score.score_id: score for score in found}
 
     def dates(self) -> list[date]:
-        """Return the dates that have scorings, oldest first."""
+        """Return the dates that have judgments, oldest first."""
         query = sa.select(self._score.session_date).distinct().order_by(self._score.session_date)
         with reading(self._engine) as connection:
             return list(connection.scalars(query))
 
     def newest_changes(self) -> dict[date, tuple[int, int | None]]:
-        """Return number of scorings and time of the last change (microseconds) by date."""
+        """Return number of judgments and time of the last change (microseconds) by date."""
         changed = sa.func.coalesce(
             self._score.completed_at_us, self._score.started_at_us, self._score.scored_at_us
         )
@@ -191,11 +191,11 @@ class ScoreQueries:
             return {day: (int(number), newest) for day, number, newest in rows}
 
     def open_scores(self) -> list[Score]:
-        """Return all scorings that have not ended, oldest first."""
+        """Return all judgments that have not ended, oldest first."""
         return self._select(self._score.status.in_(OPEN))
 
     def past(self, session_dates: Collection[date]) -> PastByProfile:
-        """Return the past scorings of the sessions of ``session_dates``."""
+        """Return the past judgments of the sessions of ``session_dates``."""
         columns = [
             self._score[name]
             for name in (
@@ -224,7 +224,7 @@ class ScoreQueries:
         return dict(past)
 
     def requests(self, now: datetime) -> list[Score]:
-        """Return the scorings that people wait for and no judge works on, oldest first."""
+        """Return the judgments that people wait for and no judge works on, oldest first."""
         is_asked = self._score.requested_by.is_not(None)
         waiting = self._select(self._score.status.in_(OPEN), is_asked)
         now_us = to_us(now)
@@ -235,7 +235,7 @@ class ScoreQueries:
         ]
 
     def events(self, score_id: str) -> list[ServiceEvent]:
-        """Return the events of a scoring in order."""
+        """Return the events of a judgment in order."""
         return self._events(0, _EVENT.score_id == score_id)
 
     def events_after(self, event_id: int) -> list[ServiceEvent]:
@@ -249,7 +249,7 @@ class ScoreQueries:
 
         Args:
             limit: Maximum number of events.
-            score_ids: The scorings; ``None`` for all, anchors of judge changes among them.
+            score_ids: The judgments; ``None`` for all, anchors of judge changes among them.
         """
         newest = self._service_events.newest
         if score_ids is None:
@@ -267,7 +267,7 @@ class ScoreQueries:
         what = [self._table] if columns is None else columns
         query = sa.select(*what).where(*conditions).order_by(*self._oldest_first)
         if self._as_of is not None:
-            # The ledger does not keep earlier states of unfinished scorings.
+            # The ledger does not keep earlier states of unfinished judgments.
             query = query.where(self._score.completed_at_us <= to_us(self._as_of))
         with reading(self._engine) as connection:
             found = [score_of(row) for row in connection.execute(query).mappings()]
@@ -293,7 +293,7 @@ def _is_at_work(score: Score) -> bool:
 
 
 def _is_text(column: sa.Column[Any]) -> bool:
-    """True for columns that may be long: a list of thousands of scorings does without them."""
+    """True for columns that may be long: a list of thousands of judgments does without them."""
     return column.name == "turn_log" or isinstance(column.type, sa.Text)
 
 
@@ -371,15 +371,15 @@ def reserve(
     booked_usd: float = 0.0,
     reserved_usd: float = 0.0,
 ) -> dict[str, Any]:
-    """Return the column values of a scoring that reserves more money.
+    """Return the column values of a judgment that reserves more money.
 
     Args:
         connection: Connection of the transaction.
-        score_id: The scoring.
+        score_id: The judgment.
         reservation: The money to reserve; ``None`` if the price is unknown.
         now: The time.
-        booked_usd: Amount that the scoring has booked already.
-        reserved_usd: Amount that the scoring has reserved already.
+        booked_usd: Amount that the judgment has booked already.
+        reserved_usd: Amount that the judgment has reserved already.
 
     Returns:
         Values for its row; empty if the price is unknown.
@@ -410,8 +410,8 @@ def check_day_budget(
         connection: Connection of the transaction.
         reservation: The money to reserve.
         now: The time.
-        score_id: The scoring that reserves it; ``None`` if it is not for a scoring.
-        already_usd: Amount that this scoring has booked or reserved already.
+        score_id: The judgment that reserves it; ``None`` if it is not for a judgment.
+        already_usd: Amount that this judgment has booked or reserved already.
 
     Raises:
         DayBudgetReachedError: The reservation does not fit.
@@ -440,7 +440,7 @@ def _others_usage(
 ) -> tuple[float, bool]:
     """Return the money that others spent and reserved today, and whether a call holds any of it.
 
-    A scoring in progress counts completely, whenever its money was booked or reserved.
+    A judgment in progress counts completely, whenever its money was booked or reserved.
     """
     scorings = [
         _scorings_usage(connection, table, score_id, now)
@@ -452,7 +452,7 @@ def _others_usage(
 def _scorings_usage(
     connection: sa.Connection, table: sa.Table, score_id: str | None, now: datetime
 ) -> tuple[float, bool]:
-    """Return the same for the other scorings of one table."""
+    """Return the same for the other judgments of one table."""
     score = table.c
     is_in_progress = score.status == "in_progress"
     # Scorings that wait in a batch hold their money for hours: waiting for it would be in vain.

@@ -1,4 +1,4 @@
-"""Writes of scorings: requests, starts, replies, results, and the rubrics that judged.
+"""Writes of judgments: requests, starts, replies, results, and the rubrics that judged.
 
 With its stored text, a rubric that was changed can be asked again.
 """
@@ -50,9 +50,9 @@ class ReceivedReply:
     """A reply of the judge to store; see ``ScoreStore.log_turn``.
 
     Attributes:
-        score_id: The scoring.
+        score_id: The judgment.
         turn: The reply.
-        unused_usd: What was booked for the scoring and is not needed anymore.
+        unused_usd: What was booked for the judgment and is not needed anymore.
         next_phase: Phase that begins with the reply, for its event; ``None`` if none does.
         released_usd: What was reserved for it, of a batch.
     """
@@ -66,14 +66,14 @@ class ReceivedReply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason of a failed scoring; ``retriable`` is true if another attempt may succeed."""
+    """Reason of a failed judgment; ``retriable`` is true if another attempt may succeed."""
 
     reason: str
     retriable: bool
 
 
 WAITS: dict[str, Any] = {"status": "pending", "batch_id": None, "reserved_cost_usd": None}
-"""Of a scoring that no process works on; money that was reserved and not booked is free again."""
+"""Of a judgment that no process works on; money that was reserved and not booked is free again."""
 
 _SUBJECT = ("score_id", "organization_id", "session_id", "session_key", "session_date")
 _DETAILS = ("phase", "total_score", "error_message")
@@ -81,7 +81,7 @@ _DETAILS = ("phase", "total_score", "error_message")
 
 @dataclass(frozen=True, slots=True)
 class ScoringRows:
-    """The rows of one table of scorings, as one transaction sees and changes them.
+    """The rows of one table of judgments, as one transaction sees and changes them.
 
     ``events`` collects what is appended to ``service_events`` at the end of the transaction.
     """
@@ -91,7 +91,7 @@ class ScoringRows:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def past_statuses(self, new: Score) -> list[tuple[str, bool]]:
-        """Return the status of each other scoring of the session by the profile.
+        """Return the status of each other judgment of the session by the profile.
 
         The flag says whether it is of the same content and profile version.
         """
@@ -117,7 +117,7 @@ class ScoringRows:
         return row
 
     def lock_open(self, score_id: str) -> sa.RowMapping:
-        """Return the row of a scoring that has not ended, locked."""
+        """Return the row of a judgment that has not ended, locked."""
         row = self.lock(score_id)
         if row["status"] in TERMINAL:
             raise ScoreEndedError(
@@ -127,14 +127,14 @@ class ScoringRows:
         return row
 
     def lock_waiting(self, score_id: str) -> sa.RowMapping:
-        """Return the row of a scoring that no process works on, locked."""
+        """Return the row of a judgment that no process works on, locked."""
         row = self.lock_open(score_id)
         if row["status"] != "pending":
             raise ScoringOpenError(f"Judgment {score_id} is in progress already.")
         return row
 
     def change_open(self, score_id: str, values: Mapping[str, Any]) -> sa.RowMapping:
-        """Change a scoring that has not ended, and return its row."""
+        """Change a judgment that has not ended, and return its row."""
         columns = self.table.c
         update = sa.update(self.table).where(columns.score_id == score_id, columns.status.in_(OPEN))
         changed = update.values(values).returning(self.table)
@@ -148,7 +148,7 @@ class ScoringRows:
         return score_of(self.change_open(row["score_id"], ending))
 
     def log_reply(self, reply: ReceivedReply) -> None:
-        """Append a reply to the turn log of its scoring and add its cost to the sums."""
+        """Append a reply to the turn log of its judgment and add its cost to the sums."""
         score_id, turn = reply.score_id, reply.turn
         row = self.lock_open(score_id)
         logged = row["turn_log"]
@@ -178,7 +178,7 @@ class ScoringRows:
             self.log_event(row, "progress", turn.at_us, phase=reply.next_phase)
 
     def log_start(self, row: sa.RowMapping, now: datetime) -> None:
-        """Log the start of a scoring and its first phase."""
+        """Log the start of a judgment and its first phase."""
         self.log_event(row, "started", to_us(now))
         first: Phase = "analyzing_methodology"
         self.log_event(row, "progress", to_us(now), phase=first)
@@ -193,10 +193,10 @@ class ScoringRows:
 
 
 def without_unused(row: sa.RowMapping, unused_usd: float) -> dict[str, Any]:
-    """Return the booked amount of a scoring without what it does not need anymore.
+    """Return the booked amount of a judgment without what it does not need anymore.
 
     Amounts are changed, never set: a reply that arrives late, when another judge works on the
-    scoring, takes nothing away from what that one has booked.
+    judgment, takes nothing away from what that one has booked.
     """
     if not unused_usd:
         return {}
@@ -250,18 +250,18 @@ class ScoreStore(ScoreQueries):
         reservation: DayReservation | None = None,
         known_scorings: int | None = None,
     ) -> Score:
-        """Create a scoring: ``pending``, or ``in_progress`` if its work begins now.
+        """Create a judgment: ``pending``, or ``in_progress`` if its work begins now.
 
         Args:
-            new: The scoring; its attempt is counted here.
+            new: The judgment; its attempt is counted here.
             now: The time.
-            reservation: The most that the scoring can cost; ``None`` if unknown.
-            known_scorings: Number of scorings of the session by the profile that the caller has
+            reservation: The most that the judgment can cost; ``None`` if unknown.
+            known_scorings: Number of judgments of the session by the profile that the caller has
                 seen; ``None`` if it does not matter.
 
         Raises:
-            ScoringOpenError: A scoring of the same session, profile and model has not ended, or the
-                number of scorings is not ``known_scorings``.
+            ScoringOpenError: A judgment of the same session, profile and model has not ended, or
+                the number of judgments is not ``known_scorings``.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
             LockLostError: The work begins now, and the lock is lost.
         """
@@ -277,7 +277,7 @@ class ScoreStore(ScoreQueries):
             insert = insert_into(connection, self._table).values(values)
             added = insert.on_conflict_do_nothing().returning(self._score.score_id)
             is_added = connection.execute(added).one_or_none() is not None
-            # Read after the insert: a concurrent scoring has ended by then, or waits for it.
+            # Read after the insert: a concurrent judgment has ended by then, or waits for it.
             past = rows.past_statuses(new)
             if not is_added or known_scorings not in {None, len(past)}:
                 raise ScoringOpenError(
@@ -300,14 +300,14 @@ class ScoreStore(ScoreQueries):
         reservation: DayReservation | None = None,
         batch_id: str | None = None,
     ) -> Score:
-        """Begin or resume a scoring that no process works on, and return its state.
+        """Begin or resume a judgment that no process works on, and return its state.
 
         The booked amount stays booked, since the outcome of earlier requests in flight is unknown;
         ``reservation`` is the most that the rest can cost.
 
         Raises:
-            UnknownScoreError: No scoring has this id.
-            ScoreEndedError: The scoring has ended.
+            UnknownScoreError: No judgment has this id.
+            ScoreEndedError: The judgment has ended.
             ScoringOpenError: It is in progress.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
             LockLostError: The lock is lost.
@@ -330,7 +330,7 @@ class ScoreStore(ScoreQueries):
             return score_of(row)
 
     def request(self, score_id: str, by: str, now: datetime, endpoint: str | None = None) -> Score:
-        """Note that a person waits for an unfinished scoring, which is tried at once."""
+        """Note that a person waits for an unfinished judgment, which is tried at once."""
         with self._rows() as rows:
             row = rows.lock(score_id)
             asked: dict[str, Any] = {"next_try_at_us": None}
@@ -372,7 +372,7 @@ class ScoreStore(ScoreQueries):
             return rows.connection.execute(update).rowcount
 
     def leave(self, score_id: str, now: datetime, unused_usd: float = 0.0) -> None:
-        """Make a scoring ``pending`` and book its cost. Raises as ``claim``."""
+        """Make a judgment ``pending`` and book its cost. Raises as ``claim``."""
         with self._rows(is_judge=True) as rows:
             row = rows.lock_open(score_id)
             money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
@@ -393,8 +393,8 @@ class ScoreStore(ScoreQueries):
         A sum of tokens or money is unknown if one reply lacks its part.
 
         Raises:
-            UnknownScoreError: No scoring has this id.
-            ScoreEndedError: The scoring has ended.
+            UnknownScoreError: No judgment has this id.
+            ScoreEndedError: The judgment has ended.
             ValueError: The turn has a reply already.
         """
         with self._rows() as rows:
@@ -403,7 +403,7 @@ class ScoreStore(ScoreQueries):
     def complete(
         self, score_id: str, result: Mapping[str, Any], now: datetime, unused_usd: float = 0.0
     ) -> Score:
-        """Complete a scoring with the fields of ``result``. Raises as ``claim``."""
+        """Complete a judgment with the fields of ``result``. Raises as ``claim``."""
         with self._rows(is_judge=True) as rows:
             row = rows.lock_open(score_id)
             money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
@@ -420,7 +420,7 @@ class ScoreStore(ScoreQueries):
         *,
         is_left: bool = False,
     ) -> Score:
-        """Mark a scoring as failed, with ``is_left`` one that waits. Raises as ``claim``."""
+        """Mark a judgment as failed, with ``is_left`` one that waits. Raises as ``claim``."""
         with self._rows(is_judge=True) as rows:
             row = rows.lock_waiting(score_id) if is_left else rows.lock_open(score_id)
             money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
@@ -432,7 +432,7 @@ class ScoreStore(ScoreQueries):
     def defer(
         self, score_id: str, reason: str, now: datetime, next_try_at: datetime | None = None
     ) -> None:
-        """Tell those who follow a scoring why it is left for later; nothing if it has ended.
+        """Tell those who follow a judgment why it is left for later; nothing if it has ended.
 
         With ``next_try_at`` it waits until then, and one more wait is counted.
         """
@@ -447,7 +447,7 @@ class ScoreStore(ScoreQueries):
 
     @contextmanager
     def _rows(self, *, is_judge: bool = False) -> Iterator[ScoringRows]:
-        """Open a write transaction on the rows of scorings; it appends their events last.
+        """Open a write transaction on the rows of judgments; it appends their events last.
 
         What only the judge may do is refused when its lock is lost.
         """

@@ -300,7 +300,7 @@ def books_balance(found: Sequence[Equation]) -> CheckResult:
         EVALUATION_BOOKS.name,
         "books_balance",
         not broken,
-        f"{len(found)} equations that add up",
+        f"{len(found):,} equations that add up",
         "; ".join(f"{equation.name}: {equation}" for equation in broken) or "they do",
         tuple(
             f"{equation.name}: {example}" for equation in broken for example in equation.examples

@@ -150,10 +150,10 @@ def scoring_of(
     *,
     texts: bool,
 ) -> Scoring:
-    """Return a scoring for the page of its session.
+    """Return a judgment for the page of its session.
 
     Args:
-        score: The scoring.
+        score: The judgment.
         content_hash: Current content of the session.
         prompt_hash: Hash of the rubric that would judge the session now; ``None`` if unknown.
         criteria: Criteria with the points that the judge could give.

@@ -93,7 +93,7 @@ JUDGE_RESULTS = pl.Schema(
         **dict.fromkeys(SCORE_FLAGS, pl.Boolean()),
     }
 )
-"""Columns of ``judge_scores`` that are read: one row per scoring, JSON as text, totals 0-100.
+"""Columns of ``judge_scores`` that are read: one row per judgment, JSON as text, totals 0-100.
 
 The status ``flagged`` is that of a completed score that does not count."""
 
@@ -178,7 +178,7 @@ def why_not_judged(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame
     """Return why a profile version has no judge score of some contents.
 
     Returns:
-        CONTENT_KEY, ``judge_reason`` and ``under_way`` (true if the scoring is not finished).
+        CONTENT_KEY, ``judge_reason`` and ``under_way`` (true if the judgment is not finished).
     """
     unfinished = results.filter(
         pl.col("judge_profile_id") == profile.id,

@@ -484,7 +484,7 @@ async def sent_fields(request: Request) -> dict[str, str]:
         raise ServiceError(
             403,
             "form_expired",
-            "The service restarted, or someone logged in, after this page was loaded.",
+            "After this page was loaded, the service restarted or this browser logged in or out.",
             "Go back, load the page again and send the form again.",
         )
     return fields

@@ -295,7 +295,7 @@ def _weights(view: SessionView, card: Row | None) -> Mapping[str, float]:
 
 
 def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[Scoring]:
-    """Return the scorings of a session, each with the criteria of its version of the profile."""
+    """Return the judgments of a session, each with the criteria of its version of the profile."""
     rubrics = load_rubrics(visit.installation.settings.judge_rubrics_dir)
     registry = ProfileStore(visit.stores.ledger).registry()
     label = view.session["classification_label"]
@@ -326,7 +326,7 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
 
 
 def scoring_goes_on(stores: Stores, score: Score) -> str | None:
-    """Return who finishes a scoring, and when; ``None`` if it has ended."""
+    """Return who finishes a judgment, and when; ``None`` if it has ended."""
     waits = waiting(stores, score)
     if waits is None:
         return None

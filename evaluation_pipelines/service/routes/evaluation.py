@@ -155,7 +155,7 @@ def scorecards(
         str | None, Query(max_length=64, description="A profile, or best for the best matches.")
     ] = None,
 ) -> JSONResponse:
-    """List current scorecards with the last overrides. Readers get null for text."""
+    """List current scorecards with the latest overrides. Readers get null for text."""
     query = CardQuery(
         organization=chosen.organization,
         agent=chosen.agent,

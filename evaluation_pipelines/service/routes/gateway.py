@@ -137,7 +137,7 @@ class _Request(BaseModel):
 
 
 class QueryRequest(_Request):
-    """Scorecards with the last overrides."""
+    """Scorecards with the latest overrides."""
 
     method: Literal["evaluation.scorecards.query"]
     params: QueryParams

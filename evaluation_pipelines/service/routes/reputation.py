@@ -70,7 +70,7 @@ class Reputation(ShortReputation):
     window_size: int
     pass_rate: float
     avg_latency_ms: float | None
-    streak: int = Field(description="consecutive passes up to the last evaluation")
+    streak: int = Field(description="consecutive passes up to the latest evaluation")
     updated_at: AwareDatetime
 
 

@@ -64,7 +64,7 @@ class ScoreRequest(BaseModel):
 
 
 class AcceptedScoring(BaseModel):
-    """A scoring that is new or not finished."""
+    """A judgment that is new or not finished."""
 
     score_id: str
     session_id: str
@@ -146,7 +146,7 @@ def score_session(
 def requested(
     installation: Installation, caller: Caller, query: SessionName, *, force: bool
 ) -> tuple[RequestResult, Score]:
-    """Request a score; return the answer and the scoring, which the worker is still to be told.
+    """Request a score; return the answer and the judgment, which the worker is still to be told.
 
     Raises:
         ServiceError: 400, 404, 409, 500 or 503, see ``docs/service.md``.
@@ -188,7 +188,7 @@ def get_score(
     caller: Reader,
     organization: Organization = None,
 ) -> Response:
-    """Return the last judgment of a session in any status."""
+    """Return the latest judgment of a session in any status."""
     stores, query = installation.stores, score_query(caller, session_id, organization)
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:

@@ -138,7 +138,14 @@ def test_words(found: Prediction, word: str) -> None:
         (NOT_DECIDED, 21, f"{NOT_DECIDED}: {{}}, about 21 people would settle an AUC of 70"),
         (NOT_DECIDED, 5, f"{NOT_DECIDED}: {{}}"),  # there are more
         (INDICATION, None, f"{INDICATION}: {{}}"),
-        (INDICATION, 5, "indication only: too few sessions with the primary outcome ({})"),
+        (
+            INDICATION,
+            5,
+            (
+                "indication only: too few sessions with the rarer result of the primary outcome "
+                "(this outcome: 9 people, 83 sessions)"
+            ),
+        ),
     ],
 )
 def test_a_verdict_that_is_missing_has_its_reason(
@@ -150,7 +157,7 @@ def test_a_verdict_that_is_missing_has_its_reason(
 
     (line,) = lines(pl.DataFrame([row]))
 
-    assert line[4] == words.format("9 people, 83 with the rarer result")
+    assert line[4] == words.format("9 people, 83 sessions with the rarer result")
 
 
 def test_two_families_share_the_level_of_a_look() -> None:

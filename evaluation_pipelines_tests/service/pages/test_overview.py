@@ -7,6 +7,7 @@ from time import monotonic, sleep
 
 import polars as pl
 import pytest
+from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
@@ -25,6 +26,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.mcp_server import Questions
 from evaluation_pipelines.service.pages import operations
+from evaluation_pipelines.service.pages.rendering import Frame, render
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
@@ -221,11 +223,36 @@ def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workpla
         lost = " ".join(page.partition('id="week"')[2].partition("</section>")[0].split())
         scored = "Coverage: 2 of 2 sessions have a score (2026-05-06 to 2026-06-02, 28 days)."
         assert scored in lost
-        said = 'No books yet have 1 of <a href="/operations/books/2026-06-01">2026-06-01</a>.'
-        assert said in lost
+        link = '<a href="/operations/books/2026-06-01">2026-06-01</a>'
+        assert f"Not in any books yet: 1 session of {link}." in lost
         assert "Not built" not in day
         assert ">1 session, 1 scored</h2>" in day
         assert 'href="/operations/books/2026-06-02">2026-06-02</a>' in day
+
+
+THREE_DAYS = "2 sessions of 2026-06-09, 3 of 2026-06-08, 4 of 2026-06-07"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((1,), "1 session of 2026-06-09."),
+        ((1200,), "1,200 sessions of 2026-06-09."),
+        ((1, 3), "1 session of 2026-06-09 and 3 of 2026-06-08."),
+        ((12, 3, 1), "12 sessions of 2026-06-09, 3 of 2026-06-08, and 1 of 2026-06-07."),
+        ((2, 3, 4, 9), f"{THREE_DAYS}, and sessions of 1 more day."),
+        ((2, 3, 4, 9, 9), f"{THREE_DAYS}, and sessions of 2 more days."),
+    ],
+)
+def test_days_without_books_are_a_sentence(numbers: tuple[int, ...], words: str) -> None:
+    days = [(date(2026, 6, 9 - place), number) for place, number in enumerate(numbers)]
+    scope = {"type": "http", "path": "/", "headers": [], "query_string": b""}
+
+    content = {"recent": {"without_books": days}}
+    page = render(Frame(HTTPConnection(scope)), "without_books", content)
+
+    said = re.sub("<[^>]*>", "", bytes(page.body).decode()).strip()
+    assert said == f"Not in any books yet: {words}"
 
 
 def test_today_is_shown_unfinished_beside_the_last_complete_days(workplace: Workplace) -> None:

@@ -103,7 +103,7 @@ def fenced(text: str, boundary: str, seal: str = "") -> str:
 
     Args:
         text: Untrusted text. Every spelling of the boundary is removed from it.
-        boundary: 16 to 128 ASCII letters and digits, new and random for each scoring.
+        boundary: 16 to 128 ASCII letters and digits, new and random for each judgment.
         seal: Word in place of each ``SEAL``, see ``seal_word``.
 
     Raises:

@@ -172,7 +172,7 @@ def render_prompts(
         rubric: A rubric without ``rubric_problems``.
         criteria: Criteria of the judge profile, or those of the rubric.
         transcript: The session; untrusted and therefore fenced.
-        boundary: 16 to 128 random ASCII letters and digits, new for each scoring.
+        boundary: 16 to 128 random ASCII letters and digits, new for each judgment.
 
     Raises:
         ValueError: The boundary has another form.
