@@ -24,7 +24,9 @@ def test_the_example_is_a_file_of_identities() -> None:
 
 
 def test_the_columns_are_those_of_sessions() -> None:
-    written = [words(row[0]).pop() for row in table_rows(TEXT, "## Owner of a session")]
+    written = [
+        words(row[0]).pop() for row in table_rows(TEXT, "## Person and repository of a session")
+    ]
     assert set(written) <= set(AGENT_SESSIONS.schema)
     assert {"person_id", "team", "repository", "branch", "environment"} <= set(written)
 
