@@ -53,8 +53,8 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
 def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
-    Stops at the first alert that it does not accept, since each attempt may take ten seconds. An alert
-    about nothing but sessions that await a blind review is not posted: a risky answer raises
+    Stops at the first alert that it does not accept, since each attempt may take ten seconds. An
+    alert about nothing but sessions that await a blind review is not posted: a risky answer raises
     another one.
 
     Returns:
