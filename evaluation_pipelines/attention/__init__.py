@@ -1,7 +1,8 @@
 """Attention: one list of what needs a person, for terminal, pages, digest and alerts.
 
-``gather`` collects its facts (``machine``: of this machine, ``domain.arrivals`` and
-``domain.session_facts``: of telemetry), ``domain.items`` decides (``domain.item``: one of them).
-``checks`` raises alerts into ``alert_store``, ``domain.messages`` words and ``send`` sends them,
-as it does the week's ``digest`` (``domain.digest``).
+* ``gather`` collects facts, with ``machine`` from this machine, with ``domain.arrivals`` and
+  ``domain.session_facts`` from telemetry.
+* ``domain.items`` decides what needs a person: each is a ``domain.item``.
+* ``checks`` stores alerts in ``alert_store``. ``domain.messages`` writes their text, ``send``
+  delivers them and the weekly ``digest`` (``domain.digest``).
 """

@@ -1,5 +1,6 @@
 """Erasure: ``forget`` a subject in every store, and ``expire`` old data.
 
-``domain.subject`` is whom a request is about, ``selection`` its sessions and ids,
-``landing_files`` the files that still have some of them.
+* ``domain.subject``: the subject of a request.
+* ``selection``: its sessions and ids.
+* ``landing_files``: files with its traces.
 """

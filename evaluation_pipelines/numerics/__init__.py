@@ -1,4 +1,4 @@
 """Numerics: ``estimates`` and intervals over numpy arrays, whatever the numbers mean.
 
-``skewed`` is for samples with long tails, ``division`` for quotients that no neighbor changes.
+``skewed``: samples with long tails. ``division``: quotients that do not depend on other rows.
 """

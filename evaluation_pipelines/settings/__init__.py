@@ -2,8 +2,11 @@
 
 Only the endpoint of the judge uses the names of OpenAI clients, without the prefix.
 
-Settings are read at the edge (terminal, Dagster) and passed on as values. Parts of them are in
-``data`` and ``judging``, ``exclusions`` has the rules of users.
+Settings are read at the edge (terminal, Dagster) and passed on as values. Their sections:
+
+* ``data``: stores, engine, telemetry, people, expiry.
+* ``judging``: judge, scorecards, comparisons. ``exclusions``: rules of users.
+* Also: the service, alerts, exports, night, reputation.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """Telemetry: OTLP in, events out.
 
-``ingest`` reads ``unread_files`` into the lake: their ``documents`` (``reading``, ``reread``),
-which ``domain`` gives a meaning, with ``prices``, ``session_dates``, ``late_parents`` and without
-``forgotten_events``. ``otel_logs`` and ``transcript_ingest`` (``local_transcripts``) write such
-files. ``ledger`` keeps positions, ``quarantine`` unreadable lines, ``event_texts`` is for prompts.
+* ``ingest`` reads ``unread_files`` into the lake, ``reread`` reads damaged parts again.
+* ``reading`` and ``documents`` read lines, ``domain`` turns them into events.
+* ``prices``, ``session_dates``, ``late_parents``: cost, day and parent of events.
+* ``forgotten_events`` leaves out erased events.
+* ``otel_logs``, ``transcript_ingest`` and ``local_transcripts`` write landing files.
+* ``ledger`` keeps positions, ``quarantine`` unreadable lines, ``event_texts`` reads prompts.
 """
