@@ -68,11 +68,11 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, Rebuil
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.plain_reasons import plain_reason
 from evaluation_pipelines.telemetry.ledger.transcript_reads import TranscriptReads
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
     newest_entries,
-    plain_reason,
 )
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,

@@ -24,6 +24,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.raw_lines import read_at
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import ZSTD, FileFormat, file_format
+from evaluation_pipelines.telemetry.domain.plain_reasons import plain_reason
 from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
     NoSuchEntryError,
@@ -33,7 +34,6 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     find_entry,
     find_file,
     group_entries,
-    plain_reason,
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport

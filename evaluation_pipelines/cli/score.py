@@ -43,8 +43,8 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.telemetry.domain.dialects.registry import TRANSCRIPT_TITLES
+from evaluation_pipelines.telemetry.domain.plain_reasons import plain_reason
 from evaluation_pipelines.telemetry.local_transcripts import find_transcripts, local_session
-from evaluation_pipelines.telemetry.quarantine.entries import plain_reason
 
 _MAX_DEFECTS = 5
 _MAX_OTHERS = 3

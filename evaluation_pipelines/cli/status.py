@@ -40,9 +40,10 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.stored_faults import find_faults
 from evaluation_pipelines.storage.stores import Stores, read_stores
+from evaluation_pipelines.telemetry.domain.plain_reasons import plain_reason
 from evaluation_pipelines.telemetry.domain.shapes import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import newest_entries, plain_reason
+from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
 
 _NAMES = ("kind", "area", "state", "seen", "advice", "page", "since")

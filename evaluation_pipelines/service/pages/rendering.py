@@ -51,7 +51,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.quarantine.entries import plain_reason
+from evaluation_pipelines.telemetry.domain.plain_reasons import plain_reason
 from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery, parse_query
 from evaluation_pipelines.views.listing import parse_order
 

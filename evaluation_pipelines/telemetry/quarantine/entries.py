@@ -1,6 +1,5 @@
 """Entries of the quarantine: lines, and records of lines, that could not be read."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -22,11 +21,6 @@ _KEY = ["file_id", "offset", "record_index"]
 
 _STANDARDS = {"UTF-N": "UTF-8", "ISO N": "ISO 8601"}
 """Names that contain a number, restored after the numbers of a reason were replaced."""
-
-
-_WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got `([^`]+)`(?: - at `([^`]+)`)?")
-_JSON_PLACE = re.compile(r": line \S+ column \S+ \(char (\d+|N)\)")
-"""Places in messages of JSON parsers, with digits or N."""
 
 
 class NoSuchEntryError(UserError):
@@ -179,20 +173,6 @@ def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
 def without_numbers(reason: pl.Expr) -> pl.Expr:
     """Return reasons with N for each number, so that those of one cause are equal."""
     return reason.str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
-
-
-def plain_reason(reason: str) -> str:
-    """Return a reason with parser messages in plain words."""
-    return _JSON_PLACE.sub(_place, _WRONG_TYPE.sub(_wrong_type, reason))
-
-
-def _place(found: re.Match[str]) -> str:
-    return "" if found[1] == "N" else f" (character {int(found[1]):,})"
-
-
-def _wrong_type(found: re.Match[str]) -> str:
-    expected, got, place = found.groups()
-    return f"{place or 'a field'} has the wrong type: {got}, not {expected}"
 
 
 def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:

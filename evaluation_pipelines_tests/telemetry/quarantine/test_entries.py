@@ -16,7 +16,6 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     find_entry,
     group_entries,
     newest_entries,
-    plain_reason,
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
@@ -37,33 +36,6 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
         ("b.jsonl", 1, "not UTF-8 at byte N"),
     ]
     assert found[0].newest.offset == 2
-
-
-@pytest.mark.parametrize(
-    ("reason", "shown"),
-    [
-        ("not UTF-8 at byte 7", "not UTF-8 at byte 7"),
-        (
-            "not JSON: Expecting value: line 1 column 8 (char 7)",
-            "not JSON: Expecting value (character 7)",
-        ),
-        (
-            "not JSON: Expecting value: line 1 column 5001 (char 5000)",
-            "not JSON: Expecting value (character 5,000)",
-        ),
-        ("not JSON: Expecting value: line N column N (char N)", "not JSON: Expecting value"),
-        (
-            "not an OTLP span: Expected `array | null`, got `str` - at `$.a[...].b`",
-            "not an OTLP span: $.a[...].b has the wrong type: str, not array | null",
-        ),
-        (
-            "not an OTLP span: Expected `int`, got `str`",
-            "not an OTLP span: a field has the wrong type: str, not int",
-        ),
-    ],
-)
-def test_messages_of_parsers_are_shown_in_plain_words(reason: str, shown: str) -> None:
-    assert plain_reason(reason) == shown
 
 
 def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
