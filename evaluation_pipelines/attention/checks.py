@@ -8,7 +8,7 @@ from logging import Logger
 
 import polars as pl
 
-from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
+from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore, visible_risks
 from evaluation_pipelines.attention.domain.items import SENT, alert_of, sent
 from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
@@ -19,7 +19,7 @@ from evaluation_pipelines.attention.domain.messages import (
     spending_alert,
 )
 from evaluation_pipelines.attention.gather import gather_sent
-from evaluation_pipelines.attention.send import raise_alert, send_pending
+from evaluation_pipelines.attention.send import raise_alert, send_pending, withheld
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.store import EventStore
@@ -187,15 +187,16 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
 def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     """Raise one alert for all risks since the last such alert; return the number of new alerts.
 
-    The cause of the alert is the position of its newest risk in the list of events.
+    The cause of the alert is the position of its newest risk in the list of events. As long as none
+    of them may be sent, none is raised.
     """
     last = AlertStore(stores.ledger).newest(QUALITY_RISKS)
     position = int(last.alert.cause) if last else 0
     first_day = now.date() - timedelta(days=RISK_DAYS)
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
-    if not risks:
-        return 0
     # A session that was scored again since has several events: its newest counts.
-    newest = {(risk.organization_id, risk.session_key): json.loads(risk.payload) for risk in risks}
-    alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
+    newest = {(risk.organization_id, risk.session_key): risk.payload for risk in risks}
+    if not newest or not visible_risks(newest, *withheld(stores)):
+        return 0
+    alert = quality_risk_alert(str(risks[-1].position), list(map(json.loads, newest.values())))
     return int(raise_alert(stores, alert, now, log))

@@ -5,11 +5,11 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from logging import Logger
 
-from evaluation_pipelines.attention.alert_store import AlertStore, visible_alerts
+from evaluation_pipelines.attention.alert_store import AlertStore, ScoredContent, visible_alerts
 from evaluation_pipelines.attention.domain.digest import Digest, digest_message
 from evaluation_pipelines.attention.domain.messages import (
     DIGEST,
@@ -22,8 +22,11 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.evaluations.post import NotDeliveredError, post
 from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.judging.report import JudgeReport
-from evaluation_pipelines.scorecards.blind_reviews import open_samples
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, open_samples
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -54,21 +57,21 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
     Stops at the first alert that it does not accept, since each attempt may take ten seconds. An
-    alert about nothing but sessions that await a blind review is not posted: a risky answer raises
-    another one.
+    alert about nothing but withheld sessions stays until one of them may be shown.
 
     Returns:
-        The number of alerts that are still unsent.
+        The number of alerts that the webhook has still to accept.
     """
     unsent = AlertStore(stores.ledger).unsent()
-    visible = _seen(stores, [alert.alert for alert in unsent])
-    for position, (alert, seen) in enumerate(zip(unsent, visible, strict=True)):
-        if seen is not None and not _post(stores.settings, seen, log):
-            left = len(unsent) - position
+    seen = zip(unsent, _seen(stores, [alert.alert for alert in unsent]), strict=True)
+    visible = [(raised.alert_id, alert) for raised, alert in seen if alert is not None]
+    for position, (alert_id, alert) in enumerate(visible):
+        if not _post(stores.settings, alert, log):
+            left = len(visible) - position
             undelivered = pluralize(left, "undelivered alert")
             log.error("%s, retried with the next alert or check", undelivered)
             return left
-        AlertStore(stores.ledger).mark_sent(alert.alert_id, now)
+        AlertStore(stores.ledger).mark_sent(alert_id, now)
     return 0
 
 
@@ -144,10 +147,27 @@ def note_whole_run(
         AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)
 
 
+def withheld(stores: Stores) -> tuple[Collection[SessionKey], Collection[ScoredContent]]:
+    """Return what no message shows: sessions that await a blind review, and scores it replaced.
+
+    A damaged file reveals nothing: then it is not looked up which sessions are gone.
+    """
+    try:
+        waiting: Collection[SessionKey] = BlindReviews(stores).waiting()
+    except LakeError:
+        waiting = {sample.key for sample in open_samples(stores)}
+    samples = OverrideStore(stores.ledger).samples()
+    replaced = {
+        (sample.key, sample.content_hash) for sample in samples if sample.override_id is not None
+    }
+    return waiting, replaced
+
+
 def _seen(stores: Stores, alerts: Sequence[Alert]) -> list[Alert | None]:
-    """Return alerts without sessions that may await a blind review: a webhook shows its scores."""
-    waiting = {sample.key for sample in open_samples(stores)}
-    return visible_alerts(stores.ledger, alerts, waiting)
+    if not alerts:
+        return []
+    waiting, replaced = withheld(stores)
+    return visible_alerts(stores.ledger, alerts, waiting, replaced=replaced)
 
 
 def _post(settings: Settings, alert: Alert, log: Logger) -> bool:

@@ -2,8 +2,10 @@
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
 from time import monotonic, sleep
 from typing import Any
@@ -14,6 +16,7 @@ from pydantic import SecretStr
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
+from evaluation_pipelines.attention.send import withheld
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -23,6 +26,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.schemas.scorecards import Announcement
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.store import (
     AuditSample,
@@ -206,22 +210,65 @@ def test_no_webhook_and_no_log_shows_a_session_that_awaits_a_blind_review(
     assert AlertStore(workplace.ledger).unsent() == []
 
 
-@pytest.mark.parametrize(("score", "number"), [(90.0, 0), (10.0, 1)])
-def test_after_a_blind_review_the_score_of_the_person_decides_on_a_message(
-    workplace: Workplace, caplog: pytest.LogCaptureFixture, score: float, number: int
+def ask_for_score(workplace: Workplace, row: dict[str, Any]) -> None:
+    """A person asks for the score of the session, which leaves the sample."""
+    note_request(workplace.stores, "ann", (row["organization_id"], row["session_key"]), JUNE)
+
+
+@pytest.mark.parametrize(
+    ("end", "texts"),
+    [
+        (partial(answer, score=90.0), []),
+        (partial(answer, score=10.0), ["drawn#baseline-1: 10 of 100 (human"]),
+        (ask_for_score, ["drawn#baseline-1: 0 of 100 (failed"]),
+    ],
+)
+@pytest.mark.parametrize("first_check", ["before the draw", "while it waits", "after its end"])
+def test_a_message_shows_the_score_that_counts_after_a_blind_review(
+    workplace: Workplace,
+    caplog: pytest.LogCaptureFixture,
+    first_check: str,
+    end: Callable[[Workplace, dict[str, Any]], None],
+    texts: list[str],
 ) -> None:
     row = build_failed(workplace, "drawn")
+    if first_check == "before the draw":  # it is logged, but not delivered
+        check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
     draw(workplace, row)
+    caplog.clear()
+    with open_receiver() as receiver:
+        stores = posting(workplace, receiver.url)
+        if first_check != "after its end":
+            assert check_alerts(stores, JUNE, LOG) == {}
+            assert (receiver.requests, caplog.messages) == ([], [])
+        end(workplace, row)
+        caplog.clear()
+        check_alerts(stores, JUNE, LOG)
+        check_alerts(stores, JUNE, LOG)
+    posted = [body["text"].partition("\n")[2] for _, _, body in receiver.requests]
+    assert [text[: len(start)] for text, start in zip(posted, texts, strict=True)] == texts
+    was_logged = first_check == "before the draw" and end is ask_for_score
+    assert len(caplog.messages) == (0 if was_logged else len(texts))
+
+
+def test_an_alert_names_a_session_that_can_no_longer_be_reviewed(workplace: Workplace) -> None:
+    row = build_failed(workplace, "drawn")
+    draw(workplace, row | {"profile_id": "deleted"})
     with open_receiver() as receiver:
         stores = posting(workplace, receiver.url)
         assert check_alerts(stores, JUNE, LOG) == {"quality risks": 1}
-        assert (receiver.requests, caplog.messages) == ([], [])
-        answer(workplace, row, score)
-        caplog.clear()
-        check_alerts(stores, JUNE, LOG)
-    texts = [posted["text"] for _, _, posted in receiver.requests]
-    assert len(texts) == len(caplog.messages) == number
-    assert all("drawn#baseline-1: 10 of 100 (human" in text for text in texts + caplog.messages)
+    ((_, _, posted),) = receiver.requests
+    assert "drawn#baseline-1: 0 of 100 (failed" in posted["text"]
+
+
+def test_a_damaged_file_lets_no_message_show_a_session_that_awaits_a_review(
+    workplace: Workplace,
+) -> None:
+    draw(workplace, build_failed(workplace, "drawn"))
+    (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
+    path.write_bytes(b"damaged")
+    waiting, replaced = withheld(workplace.stores)
+    assert (set(waiting), set(replaced)) == ({("default", "drawn#baseline-1")}, set())
 
 
 def test_a_regression_is_reported_once_and_again_when_it_returns(
