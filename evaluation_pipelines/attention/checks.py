@@ -187,8 +187,8 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
 def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     """Raise one alert for all risks since the last such alert; return the number of new alerts.
 
-    The cause of the alert is the position of its newest risk in the list of events. As long as none
-    of them may be sent, none is raised.
+    The cause of the alert is the position of its newest risk in the list of events. It is not
+    raised before one of the risks may be sent.
     """
     last = AlertStore(stores.ledger).newest(QUALITY_RISKS)
     position = int(last.alert.cause) if last else 0

@@ -262,11 +262,8 @@ def _gather_sent(
     first = now.date() - timedelta(days=max(SOURCE_DAYS, _COMPARED_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     due = [row for row in queue if not (row.is_built or row.parked)]
-    # A parked date is not retried: it hides silence only as long as its telemetry is recent.
-    limit = now - timedelta(hours=stores.settings.stale_telemetry_hours)
     parked = [row for row in queue if row.parked and not row.is_built]
-    recent_parked = [row for row in parked if row.touched_at >= limit]
-    is_behind = files.have_lines or _are_unbuilt(stores, [*due, *recent_parked])
+    is_behind = files.have_lines or _are_unbuilt(stores, [*due, *parked], now)
     oldest_due = min((row.touched_at for row in due), default=None)
     facts = Facts(
         now=now,
@@ -415,15 +412,20 @@ def _landing_files(stores: Stores) -> _LandingFiles:
         return _LandingFiles(why_not_listed=str(error))
 
 
-def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate]) -> bool:
-    """Return True if a date has newer telemetry than sessions; overrides only change scores."""
+def _are_unbuilt(stores: Stores, due: Sequence[QueuedDate], now: datetime) -> bool:
+    """Return True if a date has newer telemetry than sessions; overrides only change scores.
 
-    def newest(table: Table, day: date) -> int:
-        parts = Manifest(stores.ledger).current(table.name, day)
-        return max((part.part_id for part in parts), default=0)
-
-    days = (row.session_date for row in due)
-    return any(newest(AGENT_EVENTS_LANDED, day) > newest(AGENT_SESSIONS, day) for day in days)
+    A parked date is not retried: it hides silence only as long as its telemetry is recent.
+    """
+    limit = now - timedelta(hours=stores.settings.stale_telemetry_hours)
+    manifest = Manifest(stores.ledger)
+    for row in due:
+        sessions = manifest.current(AGENT_SESSIONS.name, row.session_date)
+        built = max((part.part_id for part in sessions), default=0)
+        for part in manifest.current(AGENT_EVENTS_LANDED.name, row.session_date):
+            if part.part_id > built and (part.created_at >= limit or not row.parked):
+                return True
+    return False
 
 
 def _incomplete(stores: Stores, unread: UnreadFile) -> tuple[str, int, datetime]:

@@ -323,15 +323,25 @@ def test_a_program_whose_newest_telemetry_cannot_be_built_is_not_called_silent(
     put_session(workplace, 200, "claude_code")
     workplace.land("logs.jsonl", session_with_texts("a"))
     workplace.ingest()
-    queue = RebuildQueue(workplace.ledger)
-    (due,) = (row for row in queue.all() if not row.is_built)
-    for _ in range(4):
-        queue.mark_failed(due.session_date, due.version, "torn", JUNE)
+    queue, day = RebuildQueue(workplace.ledger), JUNE.date()
+
+    def fail() -> datetime:
+        (due,) = (row for row in queue.all() if not row.is_built)
+        for _ in range(4):
+            queue.mark_failed(day, due.version, "torn", JUNE)
+        return due.touched_at
+
+    read_at = fail()
     # Its telemetry came now, long after the session began: silence is known 96 hours later.
-    assert due.touched_at - JUNE > timedelta(days=5)
-    for later, found in ((0, "parked dates"), (95, None), (97, "silent sources")):
-        at = due.touched_at + timedelta(hours=later)
+    assert read_at - JUNE > timedelta(days=5)
+    for later, found in ((0, "parked dates"), (95, None)):
+        at = read_at + timedelta(hours=later)
         assert check_alerts(workplace.stores, at, LOG) == ({found: 1} if found else {})
+    # An override at 90 hours is no telemetry.
+    queue.touch([day], read_at + timedelta(hours=90))
+    assert fail() == read_at + timedelta(hours=90)
+    at = read_at + timedelta(hours=97)
+    assert check_alerts(workplace.stores, at, LOG) == {"silent sources": 1}
 
 
 def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workplace) -> None:
