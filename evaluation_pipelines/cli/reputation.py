@@ -246,7 +246,7 @@ def _list_agents(
         print_line("No rated agents: sessions await review, or are not loaded yet.")
         print_line("To load them: evaluation-pipelines reputation update")
     elif ranked.height or not unread:
-        print_agents(ranked, limit)
+        print_agents(ranked, limit, organization, then)
     if unread:
         raise typer.Exit(of_parts(ranked.height, len(unread)))
 
@@ -459,10 +459,17 @@ def print_files(files: pl.DataFrame) -> None:
             print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
 
 
-def print_agents(rows: pl.DataFrame, limit: int) -> None:
-    """Print AGENTS in their order."""
+def print_agents(
+    rows: pl.DataFrame, limit: int, organization: str | None = None, then: datetime | None = None
+) -> None:
+    """Print AGENTS in their order, of an organization and as of a past time if given."""
     if rows.is_empty():
-        print_line("No agent was evaluated yet. Run: evaluation-pipelines reputation update")
+        none = "No agent" if organization is None else f"No agent of {one_line(organization)}"
+        print_line(
+            f"{none} was evaluated yet. Run: evaluation-pipelines reputation update"
+            if then is None
+            else f"{none} had evaluations by then, apart from sessions awaiting review."
+        )
         return
     columns = (
         *("agent", "organization", "rating #", "30-day change #", "passed #", "90% interval"),
@@ -490,7 +497,7 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
     rating = progress(row) or str(row["score"])
     print_line(f"  {'rating':16} {rating}{'' if '/' in rating else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"] and awaits_review:
-        print_line(f"  {'evaluations':16} none while its sessions await review")
+        print_line(f"  {'evaluations':16} none loaded, apart from sessions awaiting review")
         return
     if not row["eval_count"]:
         print_line(

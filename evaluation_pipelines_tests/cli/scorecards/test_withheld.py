@@ -152,13 +152,16 @@ def test_reputation_counts_no_session_that_is_asked(sampled: Program) -> None:
 def test_an_agent_of_which_all_sessions_are_asked_is_not_called_unknown(program: Program) -> None:
     build_by(program, logged("s", yesterday()))
     assert program("reputation", "update").code == 0
+    then = datetime.now(UTC).isoformat()
     draw()
     none = "No rated agents: sessions await review, or are not loaded yet.\n"
     assert program("reputation", "list").out.startswith(none)
     elsewhere = program("reputation", "list", "--organization", "lighthouse").out
-    assert elsewhere.startswith("No agent was evaluated yet.")
-    shown = program("reputation", "list", "claude-code").out
-    assert "  evaluations      none while its sessions await review\n" in shown
+    assert elsewhere.startswith("No agent of lighthouse was evaluated yet.")
+    past = program("reputation", "list", "--as-of", then).out
+    assert past == "No agent had evaluations by then, apart from sessions awaiting review.\n"
+    unrated = "  evaluations      none loaded, apart from sessions awaiting review\n"
+    assert unrated in program("reputation", "list", "claude-code").out
     assert "none with this name" in program("reputation", "list", "other").out
     other = program("reputation", "list", "claude-code", "--organization", "lighthouse").out
     assert "none with this name" in other
