@@ -469,7 +469,7 @@ def print_agents(
         print_line(
             f"{none} was evaluated yet. Run: evaluation-pipelines reputation update"
             if then is None
-            else f"{none} had evaluations by then, apart from sessions awaiting review."
+            else f"{none} had evaluations by then. Sessions awaiting review do not count."
         )
         return
     columns = (
@@ -498,7 +498,7 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
     rating = progress(row) or str(row["score"])
     print_line(f"  {'rating':16} {rating}{'' if '/' in rating else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"] and awaits_review:
-        print_line(f"  {'evaluations':16} none loaded, apart from sessions awaiting review")
+        print_line(f"  {'evaluations':16} none loaded (sessions awaiting review do not count)")
         return
     if not row["eval_count"]:
         print_line(

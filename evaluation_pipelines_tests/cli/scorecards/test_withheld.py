@@ -161,8 +161,8 @@ def test_an_agent_of_which_all_sessions_are_asked_is_not_called_unknown(program:
     elsewhere = program("reputation", "list", "--organization", "lighthouse").out
     assert elsewhere.startswith("No agent of lighthouse was evaluated yet.")
     past = program("reputation", "list", "--as-of", then).out
-    assert past == "No agent had evaluations by then, apart from sessions awaiting review.\n"
-    unrated = "  evaluations      none loaded, apart from sessions awaiting review\n"
+    assert past == "No agent had evaluations by then. Sessions awaiting review do not count.\n"
+    unrated = "  evaluations      none loaded (sessions awaiting review do not count)\n"
     for asked in ((), ("--as-of", then)):
         assert unrated in program("reputation", "list", "claude-code", *asked).out
     assert "none with this name" in program("reputation", "list", "other").out
