@@ -183,12 +183,14 @@ def _show(
     form: OutputFormat,
 ) -> None:
     """Show the rating of an agent and the reputation of its identity, or of an identity."""
-    row, now = None, then or datetime.now(UTC)
+    row, here, now = None, AGENT_SESSIONS.no_rows, then or datetime.now(UTC)
     with _reputation(settings, then, form) as (stores, past, waiting):
         if agent is not None:
             windows = None if past else _windows(stores, agent, now)
             found = agents(stores, now, windows, past, waiting=waiting)
-            row = _agent_row(found.filter(agent_id=agent), agent, organization, now)
+            every = _rows(stores, waiting_of(stores)).filter(AGENT_NAME.eq(agent))
+            here = _organization_rows(every, organization)
+            row = _agent_row(found.filter(agent_id=agent), here, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
             if form is not OutputFormat.TABLE:
                 write_record(agent_record(row), form)
@@ -199,7 +201,6 @@ def _show(
         write_record(weeks[-1] or unknown_identity(str(identity), now), form)
         return
     if row is not None:
-        here = _organization_rows(waiting, organization).filter(AGENT_NAME.eq(agent))
         print_agent(row, awaits_review=here.height > 0)
     print_identity(str(identity), weeks)
 
@@ -246,7 +247,7 @@ def _list_agents(
         print_line("No rated agents: sessions await review, or are not loaded yet.")
         print_line("To load them: evaluation-pipelines reputation update")
     elif ranked.height or not unread:
-        print_agents(ranked, limit)
+        print_agents(ranked, limit, organization, then)
     if unread:
         raise typer.Exit(of_parts(ranked.height, len(unread)))
 
@@ -404,17 +405,17 @@ def _clickhouse(
 
 
 def _agent_row(
-    rows: pl.DataFrame, agent: str, organization: str | None, now: datetime
+    rows: pl.DataFrame, waiting: pl.DataFrame, agent: str, organization: str | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the row of an agent; for an unknown agent, only its record."""
+    """Return the row of an agent; without evaluations, only the record of an unknown agent."""
     found = _organization_rows(rows, organization)
-    if found.height > 1:
-        names = ", ".join(
-            one_line(organization_id) for organization_id in sorted(found["organization_id"])
-        )
+    owners = sorted({*found["organization_id"], *waiting["organization_id"]})
+    if len(owners) > 1:
+        names = ", ".join(map(one_line, owners))
         raise typer.BadParameter(f"{one_line(agent)} exists in {names}: add --organization")
     if found.is_empty():
-        return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
+        owner = owners[0] if owners else organization or _DEFAULT_ORGANIZATION
+        return unknown_agent(owner, agent, now)
     return found.to_dicts()[0]
 
 
@@ -459,10 +460,17 @@ def print_files(files: pl.DataFrame) -> None:
             print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
 
 
-def print_agents(rows: pl.DataFrame, limit: int) -> None:
-    """Print AGENTS in their order."""
+def print_agents(
+    rows: pl.DataFrame, limit: int, organization: str | None = None, then: datetime | None = None
+) -> None:
+    """Print AGENTS in their order, of an organization and as of a past time if given."""
     if rows.is_empty():
-        print_line("No agent was evaluated yet. Run: evaluation-pipelines reputation update")
+        none = "No agent" if organization is None else f"No agent of {one_line(organization)}"
+        print_line(
+            f"{none} was evaluated yet. Run: evaluation-pipelines reputation update"
+            if then is None
+            else f"{none} had evaluations by then. Sessions awaiting review do not count."
+        )
         return
     columns = (
         *("agent", "organization", "rating #", "30-day change #", "passed #", "90% interval"),
@@ -490,7 +498,7 @@ def print_agent(row: Mapping[str, Any], *, awaits_review: bool) -> None:
     rating = progress(row) or str(row["score"])
     print_line(f"  {'rating':16} {rating}{'' if '/' in rating else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"] and awaits_review:
-        print_line(f"  {'evaluations':16} none while its sessions await review")
+        print_line(f"  {'evaluations':16} none loaded (sessions awaiting review do not count)")
         return
     if not row["eval_count"]:
         print_line(

@@ -38,6 +38,7 @@ from evaluation_pipelines.reporting.session_view import (
     session_view,
     why_score,
 )
+from evaluation_pipelines.schemas.judge_score import shown_badge
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.settings import load_settings
@@ -261,7 +262,7 @@ def _print_judge(view: SessionView) -> None:
         if state is not None and found.total is None
         else ""
     )
-    _print_fact("judge", f"{found.text}{by}{flags}{why}")
+    _print_fact("judge", f"{shown_badge(found.text)}{by}{flags}{why}")
     shown = shown_scoring(view.judge_scores[::-1], view.session["content_hash"])
     if shown is not None and shown.score_analysis:
         text = " ".join(shown.score_analysis.split())

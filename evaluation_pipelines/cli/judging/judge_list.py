@@ -37,7 +37,7 @@ from evaluation_pipelines.judging.plans import current_prompt_hashes
 from evaluation_pipelines.judging.score_table import last_period, missing_tools
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.judge_score import Score, shown_badge
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.find import chosen_of
@@ -328,7 +328,8 @@ def _print_table(
 def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:
     found = Badge(REVIEW_DUE, model=score.judge_model) if is_withheld else badge(score)
     return (
-        *(score.session_key, found.text, score.agent_id, score.agent_model, score.judge_model),
+        *(score.session_key, shown_badge(found.text)),
+        *(score.agent_id, score.agent_model, score.judge_model),
         ", ".join(found.flags) or None,
         time_of(score.completed_at_us or score.scored_at_us),
         None if score.judge_cost_usd is None else f"{score.judge_cost_usd:.4f}",

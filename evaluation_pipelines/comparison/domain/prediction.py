@@ -343,15 +343,16 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _words(row: dict[str, Any]) -> str:
-    counted = f"{whole(row['people'])} people, {whole(row['rarer'])} sessions"
-    facts = f"{counted} with the rarer result"
+    facts = f"{whole(row['people'])} people, {whole(row['units'])} sessions"
+    if row["rarer"] < row["units"] // 2:  # as many for shares, which have no rarer result
+        facts += f", {whole(row['rarer'])} with the rarer result"
     if row["family"] == AGREEMENT:
         return "agreement with the transcript"
     if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
         return str(row["verdict"])
     if row["verdict"] == INDICATION and row["people_needed"] is not None:  # enough, but no look
-        few = "too few sessions with the rarer result of the primary outcome"
-        return f"{INDICATION} only: {few} (this outcome: {counted})"
+        few = "too few sessions of the primary outcome"
+        return f"{INDICATION} only: {few} (this outcome: {facts})"
     if row["people_needed"] is None or row["people_needed"] <= row["people"]:
         return f"{row['verdict']}: {facts}"
     settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"
@@ -360,11 +361,11 @@ def _words(row: dict[str, Any]) -> str:
 
 def _look_words(look: int) -> str:
     if look:
-        grown = "sessions with the rarer result of the primary outcome have grown by half"
+        grown = "the primary outcome's sessions with the rarer result (all of a share) grow by half"
         return f"Look {look}: verdicts change when {grown}."
     return (
         "No verdicts yet: the primary outcome (EVAL_PRIMARY_OUTCOME) needs "
-        f"{MIN_RARER} sessions of known people with its rarer result."
+        f"{MIN_RARER} sessions of known people with its rarer result ({2 * MIN_RARER} of a share)."
     )
 
 

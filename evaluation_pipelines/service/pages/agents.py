@@ -195,7 +195,6 @@ def _answer(
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_IS_SCORED = ~pl.col(WAITS) & pl.col("effective_100").is_not_null()
 _UNKNOWN = "unknown"
 _CSV_COLUMNS = [name for name, dtype in AGENTS.schema.items() if not dtype.is_nested()]
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
@@ -223,7 +222,7 @@ def agents(visit: Visitor) -> HTMLResponse:
     query, rows, changes = _asked(visit), _agents(visit), usual_changes(visit)
     rising = rising_of(visit)
     trends = trends_of(changes or {}, rising)
-    chosen = _chosen(rows, query, trends)
+    chosen, not_loaded = _chosen(rows, query, trends), _not_among(_scored(visit), rows)
     return visit.page(
         "agents",
         query=query,
@@ -242,12 +241,12 @@ def agents(visit: Visitor) -> HTMLResponse:
         number=rows.height,
         has_changes=rows["change"].count() > 0,
         others=_other_identities(visit, rows),
-        unrated=_unrated(visit, rows),
+        not_loaded=not_loaded.rows(),
+        unrated=_not_among(_waiting(visit), rows, not_loaded).rows(),
         updated_at=rows["updated_at"].max(),
         csv_url=visit.frame.here().replace("/agents", "/agents.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
         has_sessions=not visit.rows().is_empty(),
-        has_scores=visit.rows().filter(_IS_SCORED).height > 0,
     )
 
 
@@ -443,13 +442,13 @@ def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]
     ]
 
 
-def _unrated(visit: Visit, agents: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return organization and name of agents that are not rated, all of whose scores wait."""
-    keys, scored = ("organization_id", "agent_id"), visit.rows().filter(_IS_SCORED)
-    waiting = _waiting(visit).select("organization_id", agent_id=AGENT_NAME).unique()
-    for others in (scored.with_columns(agent_id=AGENT_NAME), agents):
-        waiting = waiting.join(others, on=keys, how="anti")
-    return waiting.sort(keys).rows()
+def _not_among(sessions: pl.DataFrame, *rated: pl.DataFrame) -> pl.DataFrame:
+    """Return organization and name of the agents of sessions that are not among the rated."""
+    keys = ("organization_id", "agent_id")
+    found = sessions.select("organization_id", agent_id=AGENT_NAME).unique()
+    for others in rated:
+        found = found.join(others, on=keys, how="anti")
+    return found.sort(keys)
 
 
 def _identity(visit: Visit, found: _Agent) -> Mapping[str, Any]:
@@ -469,6 +468,11 @@ def _reputations(visit: Visit) -> pl.DataFrame:
 def _waiting(visit: Visit) -> pl.DataFrame:
     """Return the rows of the sessions that wait."""
     return visit.rows().filter(WAITS)
+
+
+def _scored(visit: Visit) -> pl.DataFrame:
+    """Return the rows of the other sessions with a score."""
+    return visit.rows().filter(~pl.col(WAITS), pl.col("effective_100").is_not_null())
 
 
 def _cell(row: Mapping[str, Any], name: str, text: Callable[[Any], str]) -> str:

@@ -6,6 +6,8 @@ import json
 import re
 from datetime import UTC, datetime
 
+import pytest
+
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.settings import load_settings
@@ -129,6 +131,21 @@ def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
     ]
     assert [row[4:6] for row in events if row[3] == "s1#baseline-1"] == [["awaiting", "review"]]
     assert [row[4] for row in events if row[3] != "s1#baseline-1"] == ["64", "64"]
+
+
+@pytest.mark.usefixtures("judge")
+def test_states_without_a_total_have_the_words_of_the_pages_for_people_only(
+    program: Program,
+) -> None:
+    assert re.search(r"^ *judge +Not judged", program("show", "s1").out, re.MULTILINE)
+    program.set("EVAL_JUDGE_MODE", "batch")
+    assert program("judge", "run").code == 0
+    listed = program("judge", "list").table()[:3]
+    assert [" ".join(row[1:3]) for row in listed] == ["Being judged"] * 3
+    assert re.search(r"^ *judge +Being judged by judge-1", program("show", "s1").out, re.MULTILINE)
+    found = json.loads(program("judge", "list", "--format", "json").out)["items"]
+    rows = csv.DictReader(io.StringIO(program("judge", "list", "--format", "csv").out))
+    assert [row["badge"] for row in (*found, *rows)] == ["Scoring"] * 6
 
 
 def test_a_night_in_the_terminal(program: Program, judge: JudgeEndpoint) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.scorecards.audit_review import AuditReview
 from evaluation_pipelines.scorecards.blind_reviews import draw_samples, undrawn_dates
 from evaluation_pipelines.settings import load_settings
@@ -19,10 +20,11 @@ def yesterday() -> float:
     return (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
 
 
-def logged(name: str, second: float) -> bytes:
+def logged(name: str, second: float, organization: str | None = None) -> bytes:
+    of = {"session__id": name, "organization__id": organization}
     return line(
-        claude("user_prompt", second, session__id=name, prompt="Read the file."),
-        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
+        claude("user_prompt", second, prompt="Read the file.", **of),
+        claude("tool_result", second + 1, tool_name="Read", success="true", **of),
     )
 
 
@@ -152,13 +154,38 @@ def test_reputation_counts_no_session_that_is_asked(sampled: Program) -> None:
 def test_an_agent_of_which_all_sessions_are_asked_is_not_called_unknown(program: Program) -> None:
     build_by(program, logged("s", yesterday()))
     assert program("reputation", "update").code == 0
+    then = datetime.now(UTC).isoformat()
     draw()
     none = "No rated agents: sessions await review, or are not loaded yet.\n"
     assert program("reputation", "list").out.startswith(none)
     elsewhere = program("reputation", "list", "--organization", "lighthouse").out
-    assert elsewhere.startswith("No agent was evaluated yet.")
-    shown = program("reputation", "list", "claude-code").out
-    assert "  evaluations      none while its sessions await review\n" in shown
+    assert elsewhere.startswith("No agent of lighthouse was evaluated yet.")
+    past = program("reputation", "list", "--as-of", then).out
+    assert past == "No agent had evaluations by then. Sessions awaiting review do not count.\n"
+    unrated = "  evaluations      none loaded (sessions awaiting review do not count)\n"
+    for asked in ((), ("--as-of", then)):
+        assert unrated in program("reputation", "list", "claude-code", *asked).out
     assert "none with this name" in program("reputation", "list", "other").out
     other = program("reputation", "list", "claude-code", "--organization", "lighthouse").out
     assert "none with this name" in other
+
+
+def test_an_agent_of_which_all_sessions_are_asked_keeps_its_organization(program: Program) -> None:
+    build_by(program, logged("s", yesterday(), "acme"))
+    draw()
+    for asked in ((), ("--as-of", datetime.now(UTC).isoformat())):
+        shown = program("reputation", "list", "claude-code", *asked).out
+        assert shown.startswith("claude-code of acme\n")
+        assert f"identity {identity_id('acme', 'claude-code')}\n" in shown
+    elsewhere = program("reputation", "list", "claude-code", "--organization", "default").out
+    assert elsewhere.startswith("claude-code of default\n")
+
+
+def test_an_agent_whose_sessions_are_asked_in_two_organizations_needs_one(program: Program) -> None:
+    both = (logged(name, yesterday(), name) for name in ("acme", "beta"))
+    build_by(program, b"".join(both))
+    draw()
+    unclear = program("reputation", "list", "claude-code")
+    assert (unclear.code, "claude-code exists in acme, beta: add" in unclear.err) == (2, True)
+    one = program("reputation", "list", "claude-code", "--organization", "beta").out
+    assert one.startswith("claude-code of beta\n")

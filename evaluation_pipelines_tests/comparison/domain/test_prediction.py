@@ -141,23 +141,28 @@ def test_words(found: Prediction, word: str) -> None:
         (
             INDICATION,
             5,
-            (
-                "indication only: too few sessions with the rarer result of the primary outcome "
-                "(this outcome: 9 people, 83 sessions)"
-            ),
+            "indication only: too few sessions of the primary outcome (this outcome: {})",
         ),
     ],
 )
+@pytest.mark.parametrize(
+    ("rarer", "counted"),
+    [
+        (83, "9 people, 201 sessions, 83 with the rarer result"),
+        (100, "9 people, 201 sessions"),  # a share, of which 201 // 2 is no result's number
+    ],
+)
 def test_a_verdict_that_is_missing_has_its_reason(
-    verdict: str, needed: int | None, words: str
+    verdict: str, needed: int | None, words: str, rarer: int, counted: str
 ) -> None:
-    figures = {"people": 9, "rarer": 83, "verdict": verdict, "people_needed": needed}
+    numbers = {"people": 9, "units": 201, "rarer": rarer}
+    figures = {**numbers, "verdict": verdict, "people_needed": needed}
     unknown = dict.fromkeys(("auc", "auc_low", "auc_high", "gain", "gain_low", "gain_high"))
     row = {"score": "judge", "outcome": "commit", "family": OTHER, **unknown, **figures}
 
     (line,) = lines(pl.DataFrame([row]))
 
-    assert line[4] == words.format("9 people, 83 sessions with the rarer result")
+    assert line[4] == words.format(counted)
 
 
 def test_two_families_share_the_level_of_a_look() -> None:

@@ -199,6 +199,14 @@ def test_an_agent_with_another_score_is_not_rated_because_the_update_is_missing(
     build(workplace)
     sample = AuditSample(DAY, "acme", A1, "calls", "0", NOW)
     OverrideStore(workplace.ledger).add_samples([sample])
-    page = Service(workplace).client().get("/agents").text
+    client = Service(workplace).client()
+    page = client.get("/agents").text
     assert "Run <code>evaluation-pipelines reputation update</code>" in page
     assert "Not rated yet" not in page
+    evaluate(workplace, "acme", "scout", 1)
+    page = client.get("/agents").text
+    (table,) = tables_of(page)
+    assert [row["Agent"] for row in table] == ["scout"]
+    reason = "Not rated yet, until <code>evaluation-pipelines reputation update</code> loads "
+    assert re.search(reason + r'their scores: <a href="/agents/solo\?organization=acme">solo', page)
+    assert "await review" not in page  # of its two scores one does not

@@ -111,7 +111,7 @@ def test_a_list_by_score_says_how_many_share_the_lowest(reader: TestClient) -> N
     assert scores.count(scores[0]) > 1
     said = f"{scores.count(scores[0])} with the same lowest score, latest first"
     assert said in reader.get("/sessions?sort=score").text
-    assert "lowest score, newest" not in reader.get("/sessions?sort=-score").text
+    assert "lowest score, latest" not in reader.get("/sessions?sort=-score").text
 
 
 def why_of(page: str) -> list[str]:
