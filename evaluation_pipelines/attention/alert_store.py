@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -26,9 +25,6 @@ from evaluation_pipelines.storage.ledger.tables.people import ALERTS
 from evaluation_pipelines.times import to_us
 
 _ALERT = ALERTS.c
-
-ScoredContent: TypeAlias = tuple[SessionKey, str]
-"""A session and the content hash that it was scored with."""
 
 RISK_DAYS = 7
 """Risks of sessions older than this raise no alert; they are among the evaluation events."""
@@ -141,9 +137,8 @@ def visible_alerts(
     alerts: Sequence[Alert],
     waiting: Collection[SessionKey],
     known: Sequence[RaisedAlert] | None = None,
-    replaced: Collection[ScoredContent] = (),
 ) -> list[Alert | None]:
-    """Return alerts without some sessions; ``None`` for one that has no others.
+    """Return alerts without the sessions ``waiting``; ``None`` for one that has no others.
 
     A session listed as below its threshold reveals its score, so neither the text nor the count
     includes it. An alert of quality risks whose sessions are not known is left out.
@@ -153,41 +148,26 @@ def visible_alerts(
         alerts: The alerts.
         waiting: Sessions that await a blind review.
         known: Alerts with all of quality risks, the oldest first. Default: from the ledger.
-        replaced: Automatic scores to leave out, too.
     """
-    if not waiting and not replaced:
+    if not waiting:
         return list(alerts)
     causes = {alert.cause for alert in alerts if alert.kind == QUALITY_RISKS}
     if known is None:
         known = AlertStore(ledger).all() if causes else ()
     ids = {row.alert_id: row.alert.cause for row in known if row.alert.cause in causes}
     risks = {ids[found]: keys for found, keys in alert_risks(ledger, known, ids).items()}
-    found = list[Alert | None]()
-    for alert in alerts:
-        of_alert = risks.get(alert.cause, {})
-        shown = visible_risks(of_alert, waiting, replaced)
-        if alert.kind != QUALITY_RISKS:
-            found.append(without_sessions(alert, waiting))
-        elif shown and len(shown) == len(of_alert):
-            found.append(alert)
-        else:
-            found.append(quality_risk_alert(alert.cause, shown) if shown else None)
-    return found
+    return [_visible(alert, risks.get(alert.cause, {}), waiting) for alert in alerts]
 
 
-def visible_risks(
-    risks: Mapping[SessionKey, str],
-    waiting: Collection[SessionKey],
-    replaced: Collection[ScoredContent],
-) -> list[dict[str, Any]]:
-    """Return the payloads of risks, without sessions ``waiting`` and scores ``replaced``."""
-    return [
-        risk
-        for key, payload in risks.items()
-        if key not in waiting
-        and (risk := json.loads(payload))
-        and (risk["override_id"] is not None or (key, risk["content_hash"]) not in replaced)
-    ]
+def _visible(
+    alert: Alert, risks: Mapping[SessionKey, str], waiting: Collection[SessionKey]
+) -> Alert | None:
+    if alert.kind != QUALITY_RISKS:
+        return without_sessions(alert, waiting)
+    shown = [json.loads(payload) for key, payload in risks.items() if key not in waiting]
+    if shown and len(shown) == len(risks):
+        return alert
+    return quality_risk_alert(alert.cause, shown) if shown else None
 
 
 def risky_sessions(ledger: Ledger, alert_id: int) -> Collection[SessionKey] | None:

@@ -8,7 +8,7 @@ from logging import Logger
 
 import polars as pl
 
-from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore, visible_risks
+from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
 from evaluation_pipelines.attention.domain.items import SENT, alert_of, sent
 from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
@@ -19,7 +19,7 @@ from evaluation_pipelines.attention.domain.messages import (
     spending_alert,
 )
 from evaluation_pipelines.attention.gather import gather_sent
-from evaluation_pipelines.attention.send import raise_alert, send_pending, withheld
+from evaluation_pipelines.attention.send import current_risks, raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.store import EventStore
@@ -195,8 +195,8 @@ def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     first_day = now.date() - timedelta(days=RISK_DAYS)
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
     # A session that was scored again since has several events: its newest counts.
-    newest = {(risk.organization_id, risk.session_key): risk.payload for risk in risks}
-    if not newest or not visible_risks(newest, *withheld(stores)):
+    newest = {(risk.organization_id, risk.session_key): json.loads(risk.payload) for risk in risks}
+    if not newest or not current_risks(stores, newest, first_day):
         return 0
-    alert = quality_risk_alert(str(risks[-1].position), list(map(json.loads, newest.values())))
+    alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
     return int(raise_alert(stores, alert, now, log))

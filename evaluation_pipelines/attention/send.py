@@ -5,29 +5,43 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 """
 
 import json
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
 from logging import Logger
+from typing import Any
 
-from evaluation_pipelines.attention.alert_store import AlertStore, ScoredContent, visible_alerts
+import polars as pl
+
+from evaluation_pipelines.attention.alert_store import (
+    RISK_DAYS,
+    AlertStore,
+    alert_risks,
+)
 from evaluation_pipelines.attention.domain.digest import Digest, digest_message
 from evaluation_pipelines.attention.domain.messages import (
     DIGEST,
     JUDGE_DOWN,
+    QUALITY_RISKS,
     UNJUDGED,
     Alert,
+    RaisedAlert,
+    quality_risk_alert,
     reported,
+    without_sessions,
 )
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.evaluations.post import NotDeliveredError, post
 from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, open_samples
+from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.store import OverrideStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.sessions import sessions
 
 
 class NoWebhookError(UserError):
@@ -45,9 +59,11 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
     Raises:
         LedgerError: The ledger cannot be used.
     """
-    if not AlertStore(stores.ledger).put(alert, now):
+    store = AlertStore(stores.ledger)
+    if not store.put(alert, now):
         return False
-    for seen in filter(None, _seen(stores, [alert])):
+    new = [raised for raised in store.all() if raised.alert == alert][-1:]
+    for seen in filter(None, _seen(stores, new)):
         log.error("ALERT: %s: %s", seen.title, seen.text)
     send_pending(stores, now, log)
     return True
@@ -57,13 +73,14 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
     Stops at the first alert that it does not accept, since each attempt may take ten seconds. An
-    alert about nothing but withheld sessions stays until one of them may be shown.
+    alert stays until one of its sessions may be sent. A low answer to a blind review raises another
+    alert. A session that is no longer reviewed is listed with the alert that left it out.
 
     Returns:
         The number of alerts that the webhook has still to accept.
     """
     unsent = AlertStore(stores.ledger).unsent()
-    seen = zip(unsent, _seen(stores, [alert.alert for alert in unsent]), strict=True)
+    seen = zip(unsent, _seen(stores, unsent), strict=True)
     visible = [(raised.alert_id, alert) for raised, alert in seen if alert is not None]
     for position, (alert_id, alert) in enumerate(visible):
         if not _post(stores.settings, alert, log):
@@ -147,27 +164,62 @@ def note_whole_run(
         AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)
 
 
-def withheld(stores: Stores) -> tuple[Collection[SessionKey], Collection[ScoredContent]]:
-    """Return what no message shows: sessions that await a blind review, and scores it replaced.
+def current_risks(
+    stores: Stores, risks: Mapping[SessionKey, Mapping[str, Any]], since: date
+) -> list[Mapping[str, Any]]:
+    """Return the sessions that messages may name, with their scores of now.
 
-    A damaged file reveals nothing: then it is not looked up which sessions are gone.
+    A session that awaits a blind review is left out, and one whose score is no risk any more.
+
+    Args:
+        stores: The stores.
+        risks: Payloads of events by session.
+        since: The first date of the sessions.
+
+    Raises:
+        LakeError: A file cannot be read.
     """
+    waiting = BlindReviews(stores).waiting()
+    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day >= since]
+    is_one = pl.col("session_key").is_in(sorted({key for _, key in risks}))
+    rows = sessions(stores, days, is_one, waiting=waiting).iter_rows(named=True)
+    found = {**risks, **{(row["organization_id"], row["session_key"]): row for row in rows}}
+    return [
+        found[key]
+        for key in risks
+        if key not in waiting and found[key].get("quality_risk", True) is True
+    ]
+
+
+def _seen(stores: Stores, raised: Sequence[RaisedAlert]) -> list[Alert | None]:
+    """Return alerts as they may be sent; ``None`` for one that must stay.
+
+    If a file is damaged, all risks stay, and no other alert shows what may await a blind review.
+    """
+    is_risk = {row.alert_id: row.alert.kind == QUALITY_RISKS for row in raised}
+    known = AlertStore(stores.ledger).all() if any(is_risk.values()) else ()
+    risks = alert_risks(stores.ledger, known, is_risk)
+    waiting = {sample.key for sample in open_samples(stores)}
+    return [
+        _risk_alert(stores, row, risks.get(row.alert_id, {}))
+        if is_risk[row.alert_id]
+        else without_sessions(row.alert, waiting)
+        for row in raised
+    ]
+
+
+def _risk_alert(
+    stores: Stores, raised: RaisedAlert, payloads: Mapping[SessionKey, str]
+) -> Alert | None:
+    since = raised.raised_at.date() - timedelta(days=RISK_DAYS)
+    later = EventStore(stores.ledger).of_kind(QUALITY_RISK, int(raised.alert.cause), since)
+    others = {(event.organization_id, event.session_key) for event in later}  # in another alert
+    risks = {key: json.loads(text) for key, text in payloads.items() if key not in others}
     try:
-        waiting: Collection[SessionKey] = BlindReviews(stores).waiting()
+        shown = current_risks(stores, risks, since) if risks else ()
     except LakeError:
-        waiting = {sample.key for sample in open_samples(stores)}
-    samples = OverrideStore(stores.ledger).samples()
-    replaced = {
-        (sample.key, sample.content_hash) for sample in samples if sample.override_id is not None
-    }
-    return waiting, replaced
-
-
-def _seen(stores: Stores, alerts: Sequence[Alert]) -> list[Alert | None]:
-    if not alerts:
-        return []
-    waiting, replaced = withheld(stores)
-    return visible_alerts(stores.ledger, alerts, waiting, replaced=replaced)
+        return None
+    return quality_risk_alert(raised.alert.cause, shown) if shown else None
 
 
 def _post(settings: Settings, alert: Alert, log: Logger) -> bool:

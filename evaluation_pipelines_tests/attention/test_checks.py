@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
-from evaluation_pipelines.attention.send import withheld
+from evaluation_pipelines.attention.send import send_pending
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -156,7 +156,12 @@ def build_failed(workplace: Workplace, *names: str) -> dict[str, Any]:
         )
         for name in names
     )
-    workplace.land("logs.jsonl", line(*chain(*records)))
+    return build(workplace, *chain(*records))
+
+
+def build(workplace: Workplace, *records: Any) -> dict[str, Any]:
+    """Read and build records, and return the evaluation of the first session."""
+    workplace.land("logs.jsonl", line(*records))
     workplace.ingest()
     workplace.build()
     rows = workplace.lake.read(SESSION_EVALUATIONS, [JUNE.date()]).sort("session_key")
@@ -215,12 +220,27 @@ def ask_for_score(workplace: Workplace, row: dict[str, Any]) -> None:
     note_request(workplace.stores, "ann", (row["organization_id"], row["session_key"]), JUNE)
 
 
+def fail_again_and_answer(workplace: Workplace, row: dict[str, Any]) -> None:
+    error = claude("api_error", 9, session__id="drawn", model="aspen", error="overloaded")
+    again = build(workplace, error)
+    assert (again["effective_100"], again["content_hash"] != row["content_hash"]) == (0, True)
+    answer(workplace, again, 90.0)
+
+
+def succeed_and_ask(workplace: Workplace, row: dict[str, Any]) -> None:
+    request = claude("api_request", 9, session__id="drawn", model="aspen")
+    assert build(workplace, request)["effective_100"] is None  # no longer failed
+    ask_for_score(workplace, row)
+
+
 @pytest.mark.parametrize(
     ("end", "texts"),
     [
         (partial(answer, score=90.0), []),
         (partial(answer, score=10.0), ["drawn#baseline-1: 10 of 100 (human"]),
         (ask_for_score, ["drawn#baseline-1: 0 of 100 (failed"]),
+        (fail_again_and_answer, []),
+        (succeed_and_ask, []),
     ],
 )
 @pytest.mark.parametrize("first_check", ["before the draw", "while it waits", "after its end"])
@@ -261,14 +281,17 @@ def test_an_alert_names_a_session_that_can_no_longer_be_reviewed(workplace: Work
     assert "drawn#baseline-1: 0 of 100 (failed" in posted["text"]
 
 
-def test_a_damaged_file_lets_no_message_show_a_session_that_awaits_a_review(
-    workplace: Workplace,
-) -> None:
-    draw(workplace, build_failed(workplace, "drawn"))
+def test_an_alert_whose_scores_cannot_be_read_is_sent_when_they_can(workplace: Workplace) -> None:
+    build_failed(workplace, "torn")
+    check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
     (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
-    path.write_bytes(b"damaged")
-    waiting, replaced = withheld(workplace.stores)
-    assert (set(waiting), set(replaced)) == ({("default", "drawn#baseline-1")}, set())
+    whole = path.read_bytes()
+    with open_receiver() as receiver:
+        stores = posting(workplace, receiver.url)
+        for content, number in ((b"damaged", 0), (whole, 1)):
+            path.write_bytes(content)
+            assert send_pending(stores, JUNE, LOG) == 0
+            assert len(receiver.requests) == number
 
 
 def test_a_regression_is_reported_once_and_again_when_it_returns(
