@@ -167,9 +167,9 @@ def note_whole_run(
 def current_risks(
     stores: Stores, risks: Mapping[SessionKey, Mapping[str, Any]], since: date
 ) -> list[Mapping[str, Any]]:
-    """Return the sessions that messages may name, with their scores of now.
+    """Return the sessions that messages may name, with their current scores.
 
-    A session that awaits a blind review is left out, and one whose score is no risk any more.
+    A session that awaits a blind review is left out, and one whose current score is no risk.
 
     Args:
         stores: The stores.
@@ -192,7 +192,7 @@ def current_risks(
 
 
 def _seen(stores: Stores, raised: Sequence[RaisedAlert]) -> list[Alert | None]:
-    """Return alerts as they may be sent; ``None`` for one that must stay.
+    """Return alerts as they may be sent, ``None`` for one that must stay.
 
     If a file is damaged, all risks stay, and no other alert shows what may await a blind review.
     """

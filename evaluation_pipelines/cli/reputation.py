@@ -187,10 +187,12 @@ def _show(
     with _reputation(settings, then, form) as (stores, past, waiting):
         if agent is not None:
             windows = None if past else _windows(stores, agent, now)
-            found = agents(stores, now, windows, past, waiting=waiting)
-            every = _rows(stores, waiting_of(stores)).filter(AGENT_NAME.eq(agent))
-            here = _organization_rows(every, organization)
-            row = _agent_row(found.filter(agent_id=agent), here, agent, organization, now)
+            rated = agents(stores, now, windows, past, waiting=waiting).filter(agent_id=agent)
+            rated = _organization_rows(rated, organization)
+            here = waiting if rated.height else _rows(stores, waiting_of(stores))
+            here = here.filter(AGENT_NAME.eq(agent), pl.col("started_at") <= now)
+            here = _organization_rows(here, organization)
+            row = _agent_row(rated, here, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
             if form is not OutputFormat.TABLE:
                 write_record(agent_record(row), form)
@@ -405,18 +407,17 @@ def _clickhouse(
 
 
 def _agent_row(
-    rows: pl.DataFrame, waiting: pl.DataFrame, agent: str, organization: str | None, now: datetime
+    rated: pl.DataFrame, waiting: pl.DataFrame, agent: str, organization: str | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the row of an agent; without evaluations, only the record of an unknown agent."""
-    found = _organization_rows(rows, organization)
-    owners = sorted({*found["organization_id"], *waiting["organization_id"]})
+    """Return the row of an agent, without evaluations only the record of an unknown agent."""
+    owners = sorted({*(waiting if rated.is_empty() else rated)["organization_id"]})
     if len(owners) > 1:
         names = ", ".join(map(one_line, owners))
         raise typer.BadParameter(f"{one_line(agent)} exists in {names}: add --organization")
-    if found.is_empty():
+    if rated.is_empty():
         owner = owners[0] if owners else organization or _DEFAULT_ORGANIZATION
         return unknown_agent(owner, agent, now)
-    return found.to_dicts()[0]
+    return rated.to_dicts()[0]
 
 
 _MAX_REJECTS = 3

@@ -344,15 +344,19 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _words(row: dict[str, Any]) -> str:
     facts = f"{whole(row['people'])} people, {whole(row['units'])} sessions"
-    if row["rarer"] < row["units"] // 2:  # as many for shares, which have no rarer result
+    may_be_shares = row["rarer"] >= row["units"] // 2  # these have no rarer result
+    if not may_be_shares:
         facts += f", {whole(row['rarer'])} with the rarer result"
     if row["family"] == AGREEMENT:
         return "agreement with the transcript"
     if row["verdict"] in {PREDICTS, WRONG_WAY, COIN_LIKE}:
         return str(row["verdict"])
     if row["verdict"] == INDICATION and row["people_needed"] is not None:  # enough, but no look
-        few = "too few sessions of the primary outcome"
+        few = "too few sessions of the primary outcome for a look"
         return f"{INDICATION} only: {few} (this outcome: {facts})"
+    if row["verdict"] == INDICATION and may_be_shares:
+        needed = f"{MIN_PEOPLE} people and {2 * MIN_RARER} sessions are needed"
+        return f"{INDICATION}: {facts} ({needed}, {MIN_SHARES} of a share)"
     if row["people_needed"] is None or row["people_needed"] <= row["people"]:
         return f"{row['verdict']}: {facts}"
     settle = f"about {whole(row['people_needed'])} people would settle an AUC of 70"

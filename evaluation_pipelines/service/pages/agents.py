@@ -471,8 +471,8 @@ def _waiting(visit: Visit) -> pl.DataFrame:
 
 
 def _scored(visit: Visit) -> pl.DataFrame:
-    """Return the rows of the other sessions with a score."""
-    return visit.rows().filter(~pl.col(WAITS), pl.col("effective_100").is_not_null())
+    """Return the rows of the other ended sessions with a score."""
+    return visit.rows().filter(~pl.col(WAITS), "has_ended", pl.col("effective_100").is_not_null())
 
 
 def _cell(row: Mapping[str, Any], name: str, text: Callable[[Any], str]) -> str:

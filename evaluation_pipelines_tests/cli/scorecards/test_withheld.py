@@ -1,5 +1,6 @@
 """Tables have no scores of sessions awaiting review, whoever reads them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -189,3 +190,15 @@ def test_an_agent_whose_sessions_are_asked_in_two_organizations_needs_one(progra
     assert (unclear.code, "claude-code exists in acme, beta: add" in unclear.err) == (2, True)
     one = program("reputation", "list", "claude-code", "--organization", "beta").out
     assert one.startswith("claude-code of beta\n")
+    before = (datetime.now(UTC) - timedelta(days=9)).isoformat()
+    asked = program("reputation", "list", "claude-code", "--as-of", before)
+    assert (asked.code, "none with this name" in asked.out) == (0, True)
+
+
+def test_a_rated_agent_keeps_its_record_when_a_session_elsewhere_is_asked(program: Program) -> None:
+    build_by(program, logged("a", yesterday(), "acme"))
+    assert program("reputation", "update").code == 0
+    build_by(program, logged("b", yesterday(), "beta"))
+    draw()
+    shown = json.loads(program("reputation", "list", "claude-code", "--format", "json").out)
+    assert (shown["organization_id"], shown["eval_count"]) == ("acme", 1)

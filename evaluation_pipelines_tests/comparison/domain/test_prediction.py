@@ -132,6 +132,9 @@ def test_words(found: Prediction, word: str) -> None:
     assert (verdict.interval.low is None) is (word == NOTHING)
 
 
+FEW = "too few sessions of the primary outcome for a look"
+
+
 @pytest.mark.parametrize(
     ("verdict", "needed", "words"),
     [
@@ -141,19 +144,20 @@ def test_words(found: Prediction, word: str) -> None:
         (
             INDICATION,
             5,
-            "indication only: too few sessions of the primary outcome (this outcome: {})",
+            f"{INDICATION} only: {FEW} (this outcome: {{}})",
         ),
     ],
 )
 @pytest.mark.parametrize(
-    ("rarer", "counted"),
+    ("rarer", "counted", "more"),
     [
-        (83, "9 people, 201 sessions, 83 with the rarer result"),
-        (100, "9 people, 201 sessions"),  # a share, of which 201 // 2 is no result's number
+        (83, "9 people, 201 sessions, 83 with the rarer result", ""),
+        # a share, of which 201 // 2 is no result's number, or as many of both results
+        (100, "9 people, 201 sessions", " (5 people and 20 sessions are needed, 30 of a share)"),
     ],
 )
 def test_a_verdict_that_is_missing_has_its_reason(
-    verdict: str, needed: int | None, words: str, rarer: int, counted: str
+    verdict: str, needed: int | None, words: str, rarer: int, counted: str, more: str
 ) -> None:
     numbers = {"people": 9, "units": 201, "rarer": rarer}
     figures = {**numbers, "verdict": verdict, "people_needed": needed}
@@ -162,7 +166,8 @@ def test_a_verdict_that_is_missing_has_its_reason(
 
     (line,) = lines(pl.DataFrame([row]))
 
-    assert line[4] == words.format(counted)
+    more = more if (verdict, needed) == (INDICATION, None) else ""
+    assert line[4] == words.format(counted) + more
 
 
 def test_two_families_share_the_level_of_a_look() -> None:

@@ -210,3 +210,24 @@ def test_an_agent_with_another_score_is_not_rated_because_the_update_is_missing(
     reason = "Not rated yet, until <code>evaluation-pipelines reputation update</code> loads "
     assert re.search(reason + r'their scores: <a href="/agents/solo\?organization=acme">solo', page)
     assert "await review" not in page  # of its two scores one does not
+    # Until a session has ended, the update does not load its score.
+    during = Service(workplace, datetime(2026, 6, 1, 12, 1, tzinfo=UTC)).client()
+    page = during.get("/agents").text
+    assert ("No evaluated agents yet" in page, "await review" in page) == (False, True)
+
+
+def test_agents_whose_scores_are_not_loaded_are_named_beside_those_whose_scores_wait(
+    workplace: Workplace,
+) -> None:
+    profile_file(workplace, worst=11)
+    both = (
+        work("acme", f"{name}1", 0, agent=agent) for name, agent in (("a", "solo"), ("b", "duo"))
+    )
+    workplace.land("logs.jsonl", b"".join(both))
+    build(workplace)
+    sample = AuditSample(DAY, "acme", A1, "calls", "0", NOW)
+    OverrideStore(workplace.ledger).add_samples([sample])
+    page = Service(workplace).client().get("/agents").text
+    assert "No evaluated agents yet" in page
+    for reason, agent in (("await review", "solo"), ("loads their scores", "duo")):
+        assert re.search(rf'{reason}: <a href="/agents/{agent}\?organization=acme">', page)
