@@ -17,7 +17,7 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.store import EventStore
+from evaluation_pipelines.scorecards.store import EvaluationEvent, EventStore
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import append_events
@@ -160,11 +160,11 @@ def visible_alerts(
 
 
 def _visible(
-    alert: Alert, risks: Mapping[SessionKey, str], waiting: Collection[SessionKey]
+    alert: Alert, risks: Mapping[SessionKey, EvaluationEvent], waiting: Collection[SessionKey]
 ) -> Alert | None:
     if alert.kind != QUALITY_RISKS:
         return without_sessions(alert, waiting)
-    shown = [json.loads(payload) for key, payload in risks.items() if key not in waiting]
+    shown = [json.loads(event.payload) for key, event in risks.items() if key not in waiting]
     if shown and len(shown) == len(risks):
         return alert
     return quality_risk_alert(alert.cause, shown) if shown else None
@@ -177,11 +177,11 @@ def risky_sessions(ledger: Ledger, alert_id: int) -> Collection[SessionKey] | No
 
 def alert_risks(
     ledger: Ledger, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
-) -> dict[int, dict[SessionKey, str]]:
-    """Return the sessions of some alerts of quality risks by id; other kinds have none.
+) -> dict[int, dict[SessionKey, EvaluationEvent]]:
+    """Return the newest events of the sessions of some alerts of quality risks, by alert id.
 
-    The cause of an alert is the position of its newest event, and it has all events since the
-    alert before. A session has the payload of its newest one.
+    Alerts of other kinds have none. The cause of an alert is the position of its newest event, and
+    it has all events since the alert before.
 
     Args:
         ledger: The ledger.
@@ -195,10 +195,10 @@ def alert_risks(
     lasts = [int(risk.alert.cause) for risk in risks]
     first_days = [risk.raised_at.date() - timedelta(days=RISK_DAYS) for risk in risks]
     start = lasts[places[0] - 1] if places[0] else 0
-    found: dict[int, dict[SessionKey, str]] = {place: {} for place in places}
+    found: dict[int, dict[SessionKey, EvaluationEvent]] = {place: {} for place in places}
     events = EventStore(ledger).of_kind(QUALITY_RISK, start, min(first_days[at] for at in places))
     for event in events:
         place = bisect_left(lasts, event.position)
         if place in found and event.session_date >= first_days[place]:
-            found[place][event.organization_id, event.session_key] = event.payload
+            found[place][event.organization_id, event.session_key] = event
     return {risks[place].alert_id: keys for place, keys in found.items()}

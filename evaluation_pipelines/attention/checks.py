@@ -9,6 +9,7 @@ from logging import Logger
 import polars as pl
 
 from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
+from evaluation_pipelines.attention.current_risks import current_risks, waiting_sessions
 from evaluation_pipelines.attention.domain.items import SENT, alert_of, sent
 from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
@@ -19,13 +20,13 @@ from evaluation_pipelines.attention.domain.messages import (
     spending_alert,
 )
 from evaluation_pipelines.attention.gather import gather_sent
-from evaluation_pipelines.attention.send import current_risks, raise_alert, send_pending
+from evaluation_pipelines.attention.send import raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.data import PeopleView
-from evaluation_pipelines.storage.lake import DamagedPartError
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stored_faults import find_damage
 from evaluation_pipelines.storage.stores import Stores
 
@@ -156,7 +157,7 @@ def check_alerts(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
     for name, check in checks.items():
         try:
             found[name] = check(stores, now, log)
-        except DamagedPartError as error:
+        except LakeError as error:
             log.warning("%s could not be checked: %s", name, error)
     found |= check_items(stores, now, log)  # at the end: the others may meet a damaged file
     unsent = send_pending(stores, now, log)
@@ -195,8 +196,9 @@ def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     first_day = now.date() - timedelta(days=RISK_DAYS)
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
     # A session that was scored again since has several events: its newest counts.
-    newest = {(risk.organization_id, risk.session_key): json.loads(risk.payload) for risk in risks}
-    if not newest or not current_risks(stores, newest, first_day):
+    newest = {(risk.organization_id, risk.session_key): risk for risk in risks}
+    if not newest or not current_risks(stores, newest, waiting_sessions(stores)):
         return 0
-    alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
+    payloads = [json.loads(risk.payload) for risk in newest.values()]
+    alert = quality_risk_alert(str(risks[-1].position), payloads)
     return int(raise_alert(stores, alert, now, log))

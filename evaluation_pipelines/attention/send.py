@@ -5,17 +5,15 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from logging import Logger
-from typing import Any
 
-import polars as pl
-
-from evaluation_pipelines.attention.alert_store import (
-    RISK_DAYS,
-    AlertStore,
-    alert_risks,
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.current_risks import (
+    alert_events,
+    current_risks,
+    waiting_sessions,
 )
 from evaluation_pipelines.attention.domain.digest import Digest, digest_message
 from evaluation_pipelines.attention.domain.messages import (
@@ -33,15 +31,9 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.evaluations.post import NotDeliveredError, post
 from evaluation_pipelines.formatting import pluralize
 from evaluation_pipelines.judging.report import JudgeReport
-from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews, open_samples
-from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.views.sessions import sessions
 
 
 class NoWebhookError(UserError):
@@ -63,8 +55,9 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
     if not store.put(alert, now):
         return False
     new = [raised for raised in store.all() if raised.alert == alert][-1:]
-    for seen in filter(None, _seen(stores, new)):
-        log.error("ALERT: %s: %s", seen.title, seen.text)
+    for _, shown in _shown(stores, new, log):
+        if shown is not None:
+            log.error("ALERT: %s: %s", shown.title, shown.text)
     send_pending(stores, now, log)
     return True
 
@@ -72,23 +65,24 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
 def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
     """Post the alerts that the webhook has not accepted yet, oldest first.
 
-    Stops at the first alert that it does not accept, since each attempt may take ten seconds. An
-    alert stays until one of its sessions may be sent. A low answer to a blind review raises another
-    alert. A session that is no longer reviewed is listed with the alert that left it out.
+    Stops at the first alert that it does not accept, since each attempt may take ten seconds.
+
+    Of sessions below their threshold it shows the current scores. An alert of which all sessions
+    await a blind review stays until one of them does not. A low answer raises another alert. A
+    session that leaves the sample without an answer is listed with the alert that left it out.
 
     Returns:
-        The number of alerts that the webhook has still to accept.
+        The number of alerts that the webhook has not accepted.
     """
-    unsent = AlertStore(stores.ledger).unsent()
-    seen = zip(unsent, _seen(stores, unsent), strict=True)
-    visible = [(raised.alert_id, alert) for raised, alert in seen if alert is not None]
-    for position, (alert_id, alert) in enumerate(visible):
-        if not _post(stores.settings, alert, log):
-            left = len(visible) - position
+    store = AlertStore(stores.ledger)
+    unsent = store.unsent()
+    for raised, shown in _shown(stores, unsent, log):
+        if shown is not None and not _post(stores.settings, shown, log):
+            left = len(unsent) - unsent.index(raised)
             undelivered = pluralize(left, "undelivered alert")
             log.error("%s, retried with the next alert or check", undelivered)
             return left
-        AlertStore(stores.ledger).mark_sent(alert_id, now)
+        store.mark_sent(raised.alert_id, now)
     return 0
 
 
@@ -164,62 +158,30 @@ def note_whole_run(
         AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)
 
 
-def current_risks(
-    stores: Stores, risks: Mapping[SessionKey, Mapping[str, Any]], since: date
-) -> list[Mapping[str, Any]]:
-    """Return the sessions that messages may name, with their current scores.
+def _shown(
+    stores: Stores, alerts: Sequence[RaisedAlert], log: Logger
+) -> Iterator[tuple[RaisedAlert, Alert | None]]:
+    """Yield alerts as messages show them, ``None`` for one that has nothing left to show.
 
-    A session that awaits a blind review is left out, and one whose current score is no risk.
-
-    Args:
-        stores: The stores.
-        risks: Payloads of events by session.
-        since: The first date of the sessions.
-
-    Raises:
-        LakeError: A file cannot be read.
+    Alerts that must wait are left out: for a review, or because a file cannot be read.
     """
-    waiting = BlindReviews(stores).waiting()
-    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day >= since]
-    is_one = pl.col("session_key").is_in(sorted({key for _, key in risks}))
-    rows = sessions(stores, days, is_one, waiting=waiting).iter_rows(named=True)
-    found = {**risks, **{(row["organization_id"], row["session_key"]): row for row in rows}}
-    return [
-        found[key]
-        for key in risks
-        if key not in waiting and found[key].get("quality_risk", True) is True
-    ]
-
-
-def _seen(stores: Stores, raised: Sequence[RaisedAlert]) -> list[Alert | None]:
-    """Return alerts as they may be sent, ``None`` for one that must stay.
-
-    If a file is damaged, all risks stay, and no other alert shows what may await a blind review.
-    """
-    is_risk = {row.alert_id: row.alert.kind == QUALITY_RISKS for row in raised}
-    known = AlertStore(stores.ledger).all() if any(is_risk.values()) else ()
-    risks = alert_risks(stores.ledger, known, is_risk)
-    waiting = {sample.key for sample in open_samples(stores)}
-    return [
-        _risk_alert(stores, row, risks.get(row.alert_id, {}))
-        if is_risk[row.alert_id]
-        else without_sessions(row.alert, waiting)
-        for row in raised
-    ]
-
-
-def _risk_alert(
-    stores: Stores, raised: RaisedAlert, payloads: Mapping[SessionKey, str]
-) -> Alert | None:
-    since = raised.raised_at.date() - timedelta(days=RISK_DAYS)
-    later = EventStore(stores.ledger).of_kind(QUALITY_RISK, int(raised.alert.cause), since)
-    others = {(event.organization_id, event.session_key) for event in later}  # in another alert
-    risks = {key: json.loads(text) for key, text in payloads.items() if key not in others}
-    try:
-        shown = current_risks(stores, risks, since) if risks else ()
-    except LakeError:
-        return None
-    return quality_risk_alert(raised.alert.cause, shown) if shown else None
+    if not alerts:
+        return
+    waiting, events = waiting_sessions(stores), alert_events(stores.ledger, alerts)
+    for raised in alerts:
+        if raised.alert.kind != QUALITY_RISKS:
+            yield raised, without_sessions(raised.alert, waiting)
+            continue
+        mine = events.get(raised.alert_id, {})
+        try:
+            risks = current_risks(stores, mine, waiting)
+        except LakeError as error:
+            log.warning("an alert waits until its scores can be read: %s", error)
+            continue
+        if risks:
+            yield raised, quality_risk_alert(raised.alert.cause, risks)
+        elif mine.keys().isdisjoint(waiting):
+            yield raised, None
 
 
 def _post(settings: Settings, alert: Alert, log: Logger) -> bool:

@@ -77,14 +77,7 @@ def test_a_damaged_file_is_an_alert_until_it_is_built_again(workplace: Workplace
 def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: int = 0) -> None:
     """Record events about sessions that began ``days`` days before today."""
     day = TODAY - timedelta(days=days)
-    payload = {
-        "effective_100": 10.0,
-        "effective_source": "override",
-        "model": "m",
-        "classification_label": None,
-        "override_id": "7",
-        "content_hash": "0",
-    }
+    about = {"effective_100": 10.0, "effective_source": "override", "model": "m"}
     events = [
         Announcement(
             f"{kind} {name}",
@@ -94,11 +87,18 @@ def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: 
             name,
             None,
             10.0,
-            json.dumps({"session_key": name, **payload}),
+            json.dumps({"session_key": name, "classification_label": None, **about}),
         )
         for name in names
     ]
     EventStore(workplace.ledger).record(day, events, NOW)
+    keys = [
+        {"session_key": name, "organization_id": "default", "session_date": day} for name in names
+    ]
+    rows = [session(source_cli=None, **key) for key in keys]
+    workplace.lake.write(sessions_frame(rows), AGENT_SESSIONS, day)
+    scores = [key | about | {"quality_risk": True} for key in keys]
+    workplace.lake.write(frame(SESSION_EVALUATIONS.schema, scores), SESSION_EVALUATIONS, day)
 
 
 def put_regressions(workplace: Workplace, **states: str) -> None:
@@ -132,8 +132,8 @@ def put_session(workplace: Workplace, hours_ago: float, source: str) -> None:
 
 
 def test_risks_are_reported_together_and_only_new_ones_the_next_time(workplace: Workplace) -> None:
-    announce(workplace, "a", "b")
     announce(workplace, "a", kind=MODEL_FEEDBACK)
+    announce(workplace, "a", "b")
     found = check_alerts(workplace.stores, NOW, LOG)
     assert str(found) == "{'quality risks': 1}"  # people read it as it is printed
     assert check_alerts(workplace.stores, NOW, LOG) == {}
@@ -281,6 +281,20 @@ def test_an_alert_names_a_session_that_can_no_longer_be_reviewed(workplace: Work
     assert "drawn#baseline-1: 0 of 100 (failed" in posted["text"]
 
 
+def test_a_risk_that_cannot_be_read_stops_no_other_check_and_is_reported_later(
+    workplace: Workplace,
+) -> None:
+    build_failed(workplace, "torn")
+    put_session(workplace, (NOW - JUNE) / timedelta(hours=1) + 30, "codex")  # an earlier date
+    earlier, path = sorted(paths_of(workplace.lake, AGENT_SESSIONS))
+    whole = path.read_bytes()
+    path.write_bytes(b"damaged")
+    assert check_alerts(workplace.stores, JUNE, LOG) == {"damaged files": 1}
+    path.write_bytes(whole)
+    earlier.write_bytes(b"damaged")
+    assert check_alerts(workplace.stores, JUNE, LOG)["quality risks"] == 1
+
+
 def test_an_alert_whose_scores_cannot_be_read_is_sent_when_they_can(workplace: Workplace) -> None:
     build_failed(workplace, "torn")
     check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
@@ -292,6 +306,18 @@ def test_an_alert_whose_scores_cannot_be_read_is_sent_when_they_can(workplace: W
             path.write_bytes(content)
             assert send_pending(stores, JUNE, LOG) == 0
             assert len(receiver.requests) == number
+
+
+def test_an_undelivered_alert_about_scores_that_are_no_risk_now_has_nothing_to_tell(
+    workplace: Workplace,
+) -> None:
+    row = build_failed(workplace, "corrected")
+    check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
+    draw(workplace, row)
+    answer(workplace, row, 90.0)
+    with open_receiver() as receiver:
+        assert send_pending(posting(workplace, receiver.url), JUNE, LOG) == 0
+    assert (receiver.requests, AlertStore(workplace.ledger).unsent()) == ([], [])
 
 
 def test_a_regression_is_reported_once_and_again_when_it_returns(
