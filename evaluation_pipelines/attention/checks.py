@@ -1,7 +1,7 @@
 """Alerts about what needs attention and about spending."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import islice
 from logging import Logger
@@ -23,7 +23,8 @@ from evaluation_pipelines.attention.gather import gather_sent
 from evaluation_pipelines.attention.send import raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
-from evaluation_pipelines.scorecards.store import EventStore
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.store import EvaluationEvent, EventStore
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.lake import LakeError
@@ -171,7 +172,10 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    find_damage(stores)  # notes it in the queue
+    try:
+        find_damage(stores)  # notes it in the queue
+    except LakeError as error:
+        log.warning("not all files could be verified: %s", error)
     found = dict[str, int]()
     facts = gather_sent(stores, now)
     if facts.silent is not None:  # all telemetry is read and built, by another process
@@ -197,8 +201,16 @@ def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
     # A session that was scored again since has several events: its newest counts.
     newest = {(risk.organization_id, risk.session_key): risk for risk in risks}
-    if not newest or not current_risks(stores, newest, waiting_sessions(stores)):
+    if not newest or not _is_shown(stores, newest):
         return 0
     payloads = [json.loads(risk.payload) for risk in newest.values()]
     alert = quality_risk_alert(str(risks[-1].position), payloads)
     return int(raise_alert(stores, alert, now, log))
+
+
+def _is_shown(stores: Stores, events: Mapping[SessionKey, EvaluationEvent]) -> bool:
+    """Return whether a session may be shown, also if its file cannot be read."""
+    try:
+        return bool(current_risks(stores, events, waiting_sessions(stores)))
+    except LakeError:
+        return True

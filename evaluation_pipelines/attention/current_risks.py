@@ -13,6 +13,7 @@ from evaluation_pipelines.scorecards.store import EvaluationEvent
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines.views.sessions import sessions
 
 
@@ -37,9 +38,12 @@ def current_risks(
     Raises:
         LakeError: A file of their dates cannot be read.
     """
-    days = sorted({event.session_date for event in events.values()})
+    session_ids = {key.rpartition("#")[0] for _, key in events}
+    places = SessionIndex(stores.ledger).dates_by_session_id(session_ids).values()
+    days = {event.session_date for event in events.values()}
+    days.update(day for pairs in places for _, day in pairs)  # a session may have moved
     is_one = pl.col("session_key").is_in(sorted({key for _, key in events}))
-    rows = sessions(stores, days, is_one, waiting=waiting).filter("quality_risk")
+    rows = sessions(stores, sorted(days), is_one, waiting=waiting).filter("quality_risk")
     found = {(row["organization_id"], row["session_key"]): row for row in rows.to_dicts()}
     return [found[key] for key in events if key in found and key not in waiting]
 

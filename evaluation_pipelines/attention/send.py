@@ -6,10 +6,10 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from logging import Logger
 
-from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
 from evaluation_pipelines.attention.current_risks import (
     alert_events,
     current_risks,
@@ -20,6 +20,7 @@ from evaluation_pipelines.attention.domain.messages import (
     DIGEST,
     JUDGE_DOWN,
     QUALITY_RISKS,
+    REGRESSION,
     UNJUDGED,
     Alert,
     RaisedAlert,
@@ -55,9 +56,9 @@ def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> boo
     if not store.put(alert, now):
         return False
     new = [raised for raised in store.all() if raised.alert == alert][-1:]
-    for _, shown in _shown(stores, new, log):
-        if shown is not None:
-            log.error("ALERT: %s: %s", shown.title, shown.text)
+    for _, shown in _shown(stores, new, now, log):
+        if shown is not None and stores.settings.alert_webhook_url is not None:
+            _log(shown, log)
     send_pending(stores, now, log)
     return True
 
@@ -67,16 +68,17 @@ def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
 
     Stops at the first alert that it does not accept, since each attempt may take ten seconds.
 
-    Of sessions below their threshold it shows the current scores. An alert of which all sessions
-    await a blind review stays until one of them does not. A low answer raises another alert. A
-    session that leaves the sample without an answer is listed with the alert that left it out.
+    Of sessions below their threshold it shows the current scores. An alert without a session to
+    show waits a week for a blind review or a damaged file, otherwise it counts as sent. A low
+    answer raises another alert. A session that leaves the sample without an answer is listed with
+    the alert that left it out.
 
     Returns:
-        The number of alerts that the webhook has not accepted.
+        The number of alerts that are left, 0 if all of them wait.
     """
     store = AlertStore(stores.ledger)
     unsent = store.unsent()
-    for raised, shown in _shown(stores, unsent, log):
+    for raised, shown in _shown(stores, unsent, now, log):
         if shown is not None and not _post(stores.settings, shown, log):
             left = len(unsent) - unsent.index(raised)
             undelivered = pluralize(left, "undelivered alert")
@@ -159,15 +161,15 @@ def note_whole_run(
 
 
 def _shown(
-    stores: Stores, alerts: Sequence[RaisedAlert], log: Logger
+    stores: Stores, alerts: Sequence[RaisedAlert], now: datetime, log: Logger
 ) -> Iterator[tuple[RaisedAlert, Alert | None]]:
     """Yield alerts as messages show them, ``None`` for one that has nothing left to show.
 
     Alerts that must wait are left out: for a review, or because a file cannot be read.
     """
-    if not alerts:
-        return
-    waiting, events = waiting_sessions(stores), alert_events(stores.ledger, alerts)
+    names_sessions = any(row.alert.kind in {QUALITY_RISKS, REGRESSION} for row in alerts)
+    waiting = waiting_sessions(stores) if names_sessions else ()
+    events = alert_events(stores.ledger, alerts)
     for raised in alerts:
         if raised.alert.kind != QUALITY_RISKS:
             yield raised, without_sessions(raised.alert, waiting)
@@ -175,21 +177,27 @@ def _shown(
         mine = events.get(raised.alert_id, {})
         try:
             risks = current_risks(stores, mine, waiting)
+            must_wait = not mine.keys().isdisjoint(waiting)
         except LakeError as error:
             log.warning("an alert waits until its scores can be read: %s", error)
-            continue
+            risks, must_wait = [], True
         if risks:
             yield raised, quality_risk_alert(raised.alert.cause, risks)
-        elif mine.keys().isdisjoint(waiting):
+        elif not must_wait or now - raised.raised_at > timedelta(days=RISK_DAYS):
             yield raised, None
 
 
+def _log(alert: Alert, log: Logger) -> None:
+    log.error("ALERT: %s: %s", alert.title, alert.text)
+
+
 def _post(settings: Settings, alert: Alert, log: Logger) -> bool:
-    """Post an alert; True if the webhook accepted it or none is configured.
+    """Post an alert, or log it if no webhook is configured; True unless the webhook refused it.
 
     The body is JSON with one field ``text``, as Slack and compatible programs accept it.
     """
     if settings.alert_webhook_url is None:
+        _log(alert, log)
         return True
     url = settings.alert_webhook_url.get_secret_value()
     body = json.dumps({"text": f"{alert.title}\n{alert.text}"}).encode()

@@ -40,6 +40,8 @@ from evaluation_pipelines_tests import world
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.telemetry.placing.span_lines import SpanSent
+from evaluation_pipelines_tests.telemetry.placing.span_lines import line as spans
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import claude, line
 from evaluation_pipelines_tests.world.lake_files import paths_of
@@ -281,7 +283,7 @@ def test_an_alert_names_a_session_that_can_no_longer_be_reviewed(workplace: Work
     assert "drawn#baseline-1: 0 of 100 (failed" in posted["text"]
 
 
-def test_a_risk_that_cannot_be_read_stops_no_other_check_and_is_reported_later(
+def test_a_risk_waits_for_its_own_file_alone_and_stops_no_other_check(
     workplace: Workplace,
 ) -> None:
     build_failed(workplace, "torn")
@@ -289,10 +291,42 @@ def test_a_risk_that_cannot_be_read_stops_no_other_check_and_is_reported_later(
     earlier, path = sorted(paths_of(workplace.lake, AGENT_SESSIONS))
     whole = path.read_bytes()
     path.write_bytes(b"damaged")
-    assert check_alerts(workplace.stores, JUNE, LOG) == {"damaged files": 1}
-    path.write_bytes(whole)
-    earlier.write_bytes(b"damaged")
-    assert check_alerts(workplace.stores, JUNE, LOG)["quality risks"] == 1
+    with open_receiver() as receiver:
+        stores = posting(workplace, receiver.url)
+        found = {"quality risks": 1, "damaged files": 1}
+        assert check_alerts(stores, JUNE, LOG) == found
+        path.write_bytes(whole)
+        earlier.write_bytes(b"damaged")
+        assert "damaged files" in check_alerts(stores, JUNE, LOG)
+    titles = [body["text"].partition("\n")[0] for _, _, body in receiver.requests]
+    assert "1 session scored below its threshold" in titles
+
+
+def test_a_session_that_moved_to_an_earlier_date_is_told(workplace: Workplace) -> None:
+    build_failed(workplace, "moved")
+    check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
+    span = SpanSent("t1", "t1a", None, "invoke_agent", -13 * 3600, 10, "moved")
+    hook = claude("hook_execution_start", -13 * 3600, session__id="moved")
+    workplace.land("late.jsonl", spans(span) + line(hook))
+    workplace.ingest()
+    workplace.build()
+    (moved,) = workplace.sessions().to_dicts()
+    assert moved["session_date"] == JUNE.date() - timedelta(days=1)
+    with open_receiver() as receiver:
+        send_pending(posting(workplace, receiver.url), JUNE, LOG)
+    ((_, _, posted),) = receiver.requests
+    assert "moved#baseline-1: 0 of 100 (failed" in posted["text"]
+
+
+@pytest.mark.parametrize(("days", "left"), [(7, 1), (8, 0)])
+def test_an_alert_waits_for_a_review_for_a_week(workplace: Workplace, days: int, left: int) -> None:
+    row = build_failed(workplace, "drawn")
+    check_alerts(posting(workplace, "http://127.0.0.1:1"), JUNE, LOG)
+    draw(workplace, row)
+    with open_receiver() as receiver:
+        later = JUNE + timedelta(days=days)
+        send_pending(posting(workplace, receiver.url), later, LOG)
+    assert (receiver.requests, len(AlertStore(workplace.ledger).unsent())) == ([], left)
 
 
 def test_an_alert_whose_scores_cannot_be_read_is_sent_when_they_can(workplace: Workplace) -> None:
